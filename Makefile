@@ -1,0 +1,54 @@
+# Every target sets up .venv on first use, from python3 and make alone.  Choose another interpreter with
+# make PYTHON=python3.12 test, and pass options to pytest with make test ARGS="-k iwp".
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint validate perf docs clean
+
+help:
+	@echo "make demo      identify an oscillator from data, with pictures"
+	@echo "make test      the quick test suite"
+	@echo "make lint      ruff and mypy"
+	@echo "make validate  the long statistical studies"
+	@echo "make perf      timings against C and other libraries"
+	@echo "make docs      where the documentation is"
+	@echo "make clean     remove .venv and everything generated"
+
+# An environment that exists already is used as it is; one without a working pip is made anew.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PY) -m pip --version >/dev/null 2>&1 || { \
+		$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "probsysid needs Python 3.11 or later; choose one with make PYTHON=/path/to/python3"; exit 1; }; \
+		$(PYTHON) -m venv $(VENV); }
+	@echo "Installing probsysid and its tools into $(VENV) (once, a minute or two)"
+	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+demo: $(STAMP)
+	$(PY) examples/duffing.py
+
+test: $(STAMP)
+	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+
+lint: $(STAMP)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy src
+
+validate: $(STAMP)
+	$(PY) -m validation
+
+perf: $(STAMP)
+	$(PY) perf/kernel.py $(ARGS)
+
+docs: $(STAMP)
+	@echo "The documentation is the Markdown in docs/; start with README.md."
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
