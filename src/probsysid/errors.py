@@ -1,0 +1,22 @@
+"""Errors that users meet, and the sentences they are made of."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """The input is wrong: the message says what, where, and what to do."""
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """` Did you mean 'x'?` with the nearest valid name, or nothing when none is near."""
+    near = difflib.get_close_matches(str(name), [str(v) for v in valid], n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+class SamplingError(RuntimeError):
+    """Sampling cannot go on; `sample` is the index at which it stopped, if there is one."""
+
+    def __init__(self, message: str, sample: int | None = None):
+        super().__init__(message)
+        self.sample = sample
