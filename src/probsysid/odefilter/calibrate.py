@@ -1,0 +1,125 @@
+"""How uncertain the integration is: the diffusion of each coordinate's Wiener process.
+
+The filter's own evidence is how far the predicted derivative misses the ODE: the residual z.  For unit diffusion
+its variance would be s; so z^2 / s is one observation of the squared diffusion (paper, section Calibration).  The
+variance s belongs to a zeroth-order filter without data, for which it depends on the step alone: the same number
+for every particle, computed once (`unit_variances`).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from probsysid.odefilter import iwp
+
+FLOOR = 1e-200
+"""Smallest squared diffusion.  It keeps covariances positive where a coordinate is exactly at rest."""
+
+
+class UnitVariance(NamedTuple):
+    """Variance of the scaled ODE residual for unit diffusion."""
+
+    running: Any
+    """Of a solver that has been running since the last restart."""
+    local: Any
+    """Of the newest step's noise alone."""
+
+
+class Diffusion(Protocol):
+    """An estimator of one coordinate's squared diffusion, fed with its ODE residuals."""
+
+    def start(self) -> list[Any]: ...
+
+    def update(
+        self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int
+    ) -> tuple[list[Any], Any]: ...
+
+
+@dataclass(frozen=True)
+class QuasiMLE:
+    """The running mean of z^2 / s over all steps so far: the paper's estimate, sample by sample.
+
+    The newest residual is counted before the step is taken, so that the first step already has an estimate.
+    """
+
+    def start(self) -> list[Any]:
+        return [jnp.zeros(()), jnp.zeros(())]
+
+    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
+        total, count = memory
+        total, count = total + residual * residual / unit.running, count + 1
+        return [total, count], total / count
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """A local mean of z^2 / s: follows kinks and bursts, forgets them again.
+
+    Args:
+        memory: steps after which an observation has lost all but 1/e of its weight; 0 uses the newest alone.
+    """
+
+    memory: float = 0.0
+
+    def start(self) -> list[Any]:
+        return [jnp.zeros(()), jnp.zeros(())] if self.memory > 0 else []
+
+    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
+        if not memory:
+            return memory, residual * residual / unit.local
+        keep = float(np.exp(-1 / self.memory))
+        total, weight = memory
+        total, weight = keep * total + residual * residual / unit.running, keep * weight + 1
+        return [total, weight], total / weight
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A known diffusion.
+
+    Args:
+        scale: square root of the diffusion, the same for every coordinate or one a coordinate.
+    """
+
+    scale: float | tuple[float, ...] = 1.0
+
+    def start(self) -> list[Any]:
+        return []
+
+    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
+        scale = self.scale[coordinate] if isinstance(self.scale, tuple) else self.scale
+        return memory, scale**2
+
+
+def unit_variances(
+    smoothness: int, order: int, steps: Float[np.ndarray, " intervals"], substeps: int, restarts: bool
+) -> Float[np.ndarray, "intervals substeps"]:
+    """Variance of the scaled ODE residual at every step, for unit diffusion, zeroth order and no data.
+
+    Only the derivatives from the order of the ODE upwards matter.  They are known exactly at the start, and again
+    after every restart.
+    """
+    a = iwp.transition(smoothness)[order:, order:]
+    q = iwp.process(smoothness)[order:, order:]
+    powers = smoothness + 0.5 - np.arange(order, smoothness + 1)
+    covariance = np.zeros_like(a)
+    result = np.empty((len(steps), substeps))
+    for k, step in enumerate(steps):
+        before = covariance
+        if k and step != steps[k - 1]:
+            rescale = (steps[k - 1] / step) ** powers
+            covariance = covariance * rescale[:, None] * rescale[None, :]
+        if restarts:
+            covariance = np.zeros_like(a)
+        for j in range(substeps):
+            covariance = a @ covariance @ a.T + q
+            result[k, j] = covariance[0, 0]
+            covariance = covariance - np.outer(covariance[:, 0], covariance[0, :]) / covariance[0, 0]
+        settled = np.allclose(covariance, before, rtol=1e-14, atol=0) or restarts
+        if k and settled and np.all(steps[k:] == step):
+            result[k:] = result[k]
+            break
+    return result

@@ -1,0 +1,187 @@
+"""The filter over many particles and many samples: what a sampler calls.
+
+Particles are the last axis of every array.  They are worked on in blocks small enough for the processor's cache,
+with the loop over time inside the loop over blocks.  Samples come in chunks of one fixed length and a range of them
+is processed, so that a run of any length uses one compiled program.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from probsysid.odefilter.step import Particle, Sample, State, System
+
+CACHE_BYTES = 48_000
+"""Memory for the predicted factors of one block: about the first-level cache, measured best for D = 4 and 7."""
+
+Packed = Float[Array, "state particle"]
+"""A filter state as one array, for storing, resampling and passing on."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Energies of particles over samples, for one system.
+
+    `particles` is a `Particle` whose leaves have the particle axis last; `samples` is a `Sample` whose leaves have
+    the sample axis first.
+    """
+
+    system: System
+
+    @property
+    def block(self) -> int:
+        """Particles a block: a power of two that keeps the predicted factors in cache."""
+        free, size = len(self.system.free), self.system.layout.size
+        fitting = CACHE_BYTES // (8 * free * (free + size))
+        return int(2 ** np.clip(np.floor(np.log2(max(fitting, 1))), 3, 6))
+
+    # Public operations
+
+    @cached_property
+    def start(self) -> Callable[[Particle, Sample], tuple[Packed, Float[Array, " particle"]]]:
+        """State after the first sample of `samples`, and that sample's energies."""
+        return jax.jit(self._start)
+
+    @cached_property
+    def advance(
+        self,
+    ) -> Callable[
+        [Packed, Particle, Sample, Int[Array, ""] | int, Int[Array, ""] | int],
+        tuple[Packed, Float[Array, "sample particle"]],
+    ]:
+        """State after samples first..last-1 of the chunk, and their energies (zero outside that range)."""
+        return jax.jit(self._advance)
+
+    # One particle
+
+    def _first_step(self, particle: Particle, sample: Sample) -> tuple[State, Any]:
+        state = self.system.start(particle, sample)
+        state, energy, _ = self.system.observe(state, particle, sample)
+        return state, energy
+
+    def _step(self, state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
+        state = self.system.interval(state, particle, sample)
+        state, energy, _ = self.system.observe(state, particle, sample)
+        return state, energy
+
+    # Blocks of particles
+
+    def _start(self, particles: Particle, samples: Sample) -> tuple[Packed, Float[Array, " particle"]]:
+        sample = _take(samples, 0)
+        pattern = self._pattern(particles, samples)
+
+        def first(particle: Particle) -> tuple[Any, Any]:
+            state, energy = self._first_step(particle, sample)
+            return _pack(_fill(state, pattern)), energy
+
+        return over_particles(first)(particles)
+
+    def _advance(
+        self, packed: Packed, particles: Particle, samples: Sample, first: Any, last: Any
+    ) -> tuple[Packed, Float[Array, "sample particle"]]:
+        pattern = self._pattern(particles, samples)
+        template = self._template(particles, samples, pattern)
+        length = samples.outputs.shape[0]
+
+        def step(state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
+            state, energy = self._step(state, particle, sample)
+            return _fill(state, pattern), energy
+
+        batched = jax.vmap(step, in_axes=(-1, -1, None), out_axes=-1)
+
+        def block(arguments: tuple[Packed, Particle]) -> tuple[Packed, Any]:
+            packed, particles = arguments
+            state = _unpack(packed, template)
+
+            def body(k: Any, carry: tuple[State, Any]) -> tuple[State, Any]:
+                state, energies = carry
+                state, energy = batched(state, particles, _take(samples, k))
+                return state, lax.dynamic_update_index_in_dim(energies, energy, k, 0)
+
+            energies = jnp.zeros((length, packed.shape[-1]))
+            state, energies = lax.fori_loop(first, last, body, (state, energies))
+            return _pack(state), energies
+
+        return map_blocks(block, (packed, particles), self.block)
+
+    # The state's structure
+
+    def _pattern(self, particles: Particle, samples: Sample) -> list[list[bool]]:
+        """Which entries of the factor are not zero by structure, once the filter has settled."""
+        particle = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], float), particles)
+        sample = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], float), samples)
+        state, _ = jax.eval_shape(self._first_step, particle, sample)
+        pattern = _filled(state.factor)
+        while True:
+            state = jax.eval_shape(partial(_fill, pattern=pattern), state)
+            state, _ = jax.eval_shape(self._step, state, particle, sample)
+            wider = [
+                [a or b for a, b in zip(x, y, strict=True)] for x, y in zip(pattern, _filled(state.factor), strict=True)
+            ]
+            if wider == pattern:
+                return pattern
+            pattern = wider
+
+    def _template(self, particles: Particle, samples: Sample, pattern: list[list[bool]]) -> Any:
+        """The tree that a packed state unpacks to."""
+        particle = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], float), particles)
+        sample = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], float), samples)
+        state = jax.eval_shape(lambda p, s: _fill(self._first_step(p, s)[0], pattern), particle, sample)
+        return jax.tree.structure(state)
+
+
+def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Map a function of one particle over the last axis of its arguments."""
+    return jax.vmap(function, in_axes=-1, out_axes=-1)
+
+
+def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int) -> Any:
+    """Apply a function of (..., particle) arrays block by block and join the results on the last axis."""
+    count = jax.tree.leaves(arguments)[0].shape[-1]
+    blocks = -(-count // block)
+    size = min(block, count)
+    padding = blocks * size - count
+
+    def split(leaf: Any) -> Any:
+        padded = jnp.concatenate([leaf, jnp.repeat(leaf[..., -1:], padding, axis=-1)], axis=-1) if padding else leaf
+        return jnp.moveaxis(padded.reshape(*leaf.shape[:-1], blocks, size), -2, 0)
+
+    def join(leaf: Any) -> Any:
+        joined = jnp.moveaxis(leaf, 0, -2)
+        return joined.reshape(*joined.shape[:-2], blocks * size)[..., :count]
+
+    if blocks == 1:
+        return function(arguments)
+    return jax.tree.map(join, lax.map(function, jax.tree.map(split, arguments)))
+
+
+def _take(samples: Sample, k: Any) -> Sample:
+    return jax.tree.map(lambda leaf: leaf[k], samples)
+
+
+def _filled(factor: list[list[Any]]) -> list[list[bool]]:
+    return [[entry is not None for entry in row] for row in factor]
+
+
+def _fill(state: State, pattern: list[list[bool]]) -> State:
+    """Zeros where the pattern has an entry and the state has none; every number a double."""
+    factor = [
+        [jnp.zeros(()) if needed and entry is None else entry for entry, needed in zip(row, needs, strict=True)]
+        for row, needs in zip(state.factor, pattern, strict=True)
+    ]
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state._replace(factor=factor))
+
+
+def _pack(state: State) -> Any:
+    return jnp.stack(jax.tree.leaves(state))
+
+
+def _unpack(packed: Any, template: Any) -> State:
+    return jax.tree.unflatten(template, list(packed))

@@ -1,0 +1,165 @@
+"""Square-root algebra on rows of numbers, for one particle.
+
+A Gaussian over several quantities is kept as a mean and a *factor*: one row a quantity, so that the covariance of
+two quantities is the dot product of their rows.  Everything a Kalman filter does is then a change of rows:
+
+- a linear combination of quantities is the same combination of their rows;
+- independent noise is a further column;
+- conditioning on a quantity removes from every row its part along that quantity's row;
+- any rotation of the columns leaves the Gaussian as it is: `triangularise` picks one with few columns.
+
+Rows are Python lists of scalars and `None` stands for an entry that is zero by structure, so the zeros of the
+prior and of the model's Jacobian cost nothing.  The algebra is unrolled while JAX traces it; `jax.vmap` then turns
+each scalar into an array over particles.
+
+The textbook form of each formula (with covariances) stands in its docstring; the tests hold the two equal.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+Entry = Any
+"""A scalar, or None for a structural zero."""
+
+Row = list[Entry]
+
+
+def add(a: Entry, b: Entry) -> Entry:
+    """a + b."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
+def multiply(a: Entry, b: Entry) -> Entry:
+    """a * b."""
+    if a is None or b is None:
+        return None
+    if isinstance(a, float) and a == 1.0:
+        return b
+    return a * b
+
+
+def subtract(a: Entry, b: Entry) -> Entry:
+    """a - b."""
+    if b is None:
+        return a
+    return -b if a is None else a - b
+
+
+def dot(a: Row, b: Row) -> Entry:
+    """Covariance of the quantities that two rows stand for."""
+    total = None
+    for x, y in zip(a, b, strict=True):
+        total = add(total, multiply(x, y))
+    return total
+
+
+def combine(coefficients: Sequence[Entry], rows: Sequence[Row]) -> Row:
+    """Row of a linear combination of quantities."""
+    total: Row = [None] * len(rows[0])
+    for coefficient, row in zip(coefficients, rows, strict=True):
+        if coefficient is not None:
+            total = [add(t, multiply(coefficient, x)) for t, x in zip(total, row, strict=True)]
+    return total
+
+
+def combine_values(coefficients: Sequence[Entry], values: Sequence[Entry]) -> Entry:
+    """The same linear combination of numbers."""
+    return dot(list(coefficients), list(values))
+
+
+def remove(direction: Row, gain: Entry, row: Row) -> Row:
+    """row - gain * direction."""
+    if gain is None:
+        return row
+    return [subtract(x, multiply(gain, d)) for d, x in zip(direction, row, strict=True)]
+
+
+def reciprocal(square: Any) -> Any:
+    """1 / square, and 0 for a quantity without variance: there is nothing to learn from it."""
+    return jnp.where(square > 0, 1 / square, 0.0)
+
+
+def condition(
+    residual_rows: list[Row], residuals: list[Any], rows: list[Row], means: list[Any]
+) -> tuple[list[Row], list[Any]]:
+    """Condition exactly (without noise) on each residual being zero, one after the other.
+
+    Textbook, for one residual z with row h:  S = h h', K = L h' / S, m <- m - K z, P <- P - K S K'.
+    Here the new factor is each row's part orthogonal to h: a step of modified Gram-Schmidt, which is backward stable.
+    """
+    if not residual_rows:
+        return rows, means
+    direction, *residual_rows = residual_rows
+    residual, *residuals = residuals
+    inverse = reciprocal(dot(direction, direction))
+    gains = [multiply(dot(direction, row), inverse) for row in (*residual_rows, *rows)]
+    remaining = [remove(direction, gain, row) for gain, row in zip(gains, (*residual_rows, *rows), strict=True)]
+    values = [
+        subtract(value, multiply(gain, residual)) for gain, value in zip(gains, (*residuals, *means), strict=True)
+    ]
+    count = len(residual_rows)
+    return condition(remaining[:count], values[:count], remaining[count:], values[count:])
+
+
+def triangularise(rows: list[Row]) -> list[Row]:
+    """A lower triangular factor of the same Gaussian.
+
+    Textbook: the Cholesky factor of L L'.  Modified Gram-Schmidt over the rows finds it without forming L L'.
+    """
+    factor: list[Row] = [[] for _ in rows]
+    while rows:
+        first, *rest = rows
+        square = dot(first, first)
+        length = None if square is None else jnp.sqrt(square)
+        inverse = None if square is None else reciprocal(square)
+        gains = [multiply(dot(first, row), inverse) for row in rest]
+        done = len(factor) - len(rows)
+        for target, entry in zip(factor[done:], (length, *(multiply(g, length) for g in gains)), strict=True):
+            target.append(entry)
+        rows = [remove(first, gain, row) for gain, row in zip(gains, rest, strict=True)]
+    return [[*row, *[None] * (len(factor) - len(row))] for row in factor]
+
+
+def observe(
+    output_rows: list[Row],
+    predictions: list[Any],
+    observations: Sequence[Any],
+    noise: Sequence[Any],
+    rows: list[Row],
+    means: list[Any],
+) -> tuple[Any, list[tuple[Any, Any]], list[Row], list[Any]]:
+    """Condition on noisy observations of outputs, one after the other; a missing one (NaN) changes nothing.
+
+    Textbook, for one output with row c and noise r:  S = c c' + r^2, v = y - prediction, K = L c' / S,
+    energy = (log(2 pi S) + v^2 / S) / 2  (paper, eq. energy),  m <- m + K v,  P <- P - K S K'.
+    Here Potter's square-root update, row <- row - (row c') / (S + r sqrt(S)) c, good for any factor and any r.
+
+    Returns the energy summed over outputs, each output's innovation and its variance, the new rows and means.
+    """
+    energy: Any = 0.0
+    innovations: list[tuple[Any, Any]] = []
+    output_rows, predictions = [*output_rows], [*predictions]
+    for observed, r in zip(observations, noise, strict=True):
+        row, *output_rows = output_rows
+        predicted, *predictions = predictions
+        present = ~jnp.isnan(observed)
+        variance = add(dot(row, row), r * r)
+        innovation = jnp.where(present, observed - predicted, 0.0)
+        energy = energy + jnp.where(present, 0.5 * (jnp.log(2 * jnp.pi * variance) + innovation**2 / variance), 0.0)
+        innovations.append((jnp.where(present, innovation, jnp.nan), variance))
+        correction = innovation / variance
+        shrink = jnp.where(present, 1 / (variance + r * jnp.sqrt(variance)), 0.0)
+        count = len(output_rows)
+        everything = (*output_rows, *rows)
+        covariances = [dot(row, other) for other in everything]
+        updated = [remove(row, multiply(c, shrink), other) for c, other in zip(covariances, everything, strict=True)]
+        values = [
+            add(value, multiply(c, correction)) for c, value in zip(covariances, (*predictions, *means), strict=True)
+        ]
+        output_rows, rows = updated[:count], updated[count:]
+        predictions, means = values[:count], values[count:]
+    return energy, innovations, rows, means

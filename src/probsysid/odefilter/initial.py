@@ -1,0 +1,96 @@
+"""From a Gaussian over positions and velocities to one over all derivatives that the filter carries.
+
+The ODE determines the highest derivative of each coordinate; differentiating the ODE in time, along its own
+solution, determines all further ones.  Taylor-mode differentiation (`jax.experimental.jet`) does this at a cost that
+grows with the square of the number of derivatives; functions that it does not know fall back to nested forward mode.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental.jet import jet
+
+from probsysid.odefilter.layout import Layout
+
+VectorField = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+"""Physical components and inputs to the highest derivative of each coordinate."""
+
+
+def taylor_derivatives(
+    field: VectorField, layout: Layout, physical: Sequence[Any], inputs: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """Every component of the state, in physical units.
+
+    Args:
+        field: the dynamics at one particle's parameters.
+        layout: which derivatives are wanted.
+        physical: value of each physical component.
+        inputs: for each input its value and time derivatives, at least as many as there are higher derivatives.
+    """
+    derivatives = _split(layout, physical)
+    wanted = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
+    for k in range(wanted + 1):
+        newest = _time_derivative(field, layout, derivatives, inputs, k)
+        derivatives = [[*known, new] for known, new in zip(derivatives, newest, strict=True)]
+    return [value for known, q in zip(derivatives, layout.smoothness, strict=True) for value in known[: q + 1]]
+
+
+def _split(layout: Layout, physical: Sequence[Any]) -> list[list[Any]]:
+    """The physical components coordinate by coordinate."""
+    values = list(physical)
+    parts = []
+    for order in layout.orders:
+        parts.append(values[:order])
+        values = values[order:]
+    return parts
+
+
+def _time_derivative(
+    field: VectorField,
+    layout: Layout,
+    derivatives: list[list[Any]],
+    inputs: Sequence[Sequence[Any]],
+    k: int,
+) -> list[Any]:
+    """The k-th time derivative of the field along the solution, whose derivatives so far are given."""
+    paths = [
+        known[i : i + k + 1] for known, order in zip(derivatives, layout.orders, strict=True) for i in range(order)
+    ]
+    paths += [list(values)[: k + 1] for values in inputs]
+    paths = [[jnp.asarray(value, dtype=float) for value in path] for path in paths]
+    count = len(paths) - len(inputs)
+
+    def function(*arguments: Any) -> list[Any]:
+        return field(arguments[:count], arguments[count:])
+
+    if k == 0:
+        return function(*(path[0] for path in paths))
+    try:
+        _, series = jet(function, [path[0] for path in paths], [path[1:] for path in paths])
+    except (NotImplementedError, KeyError, TypeError, ValueError, AssertionError):
+        return _nested_derivative(function, paths, k)
+    return [terms[-1] for terms in series]
+
+
+def _nested_derivative(function: Callable[..., list[Any]], paths: list[list[Any]], k: int) -> list[Any]:
+    """The same by differentiating k times the function of time whose Taylor polynomials are the paths."""
+
+    def along(time: Any) -> list[Any]:
+        arguments = []
+        for path in paths:
+            value = path[-1]
+            for order in range(len(path) - 2, -1, -1):
+                value = path[order] + value * time / (order + 1)
+            arguments.append(value)
+        return function(*arguments)
+
+    derivative: Callable[[Any], list[Any]] = along
+    for _ in range(k):
+        derivative = _differentiate(derivative)
+    return derivative(jnp.zeros(()))
+
+
+def _differentiate(function: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
+    return lambda time: jax.jvp(function, (time,), (jnp.ones_like(time),))[1]

@@ -1,0 +1,61 @@
+"""Linearisation of the ODE around the predicted state: EKF1 (with its Jacobian) and EKF0 (without).
+
+EKF0 is the paper's choice (eq. EKF0).  EKF1 tells the filter that an uncertain position means an uncertain
+acceleration; without it the measured position never corrects the velocity, and parameters come out biased.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from probsysid.dependence import Dependence
+from probsysid.odefilter.gaussian import Row
+
+VectorFunction = Callable[[Sequence[Any]], list[Any]]
+
+
+def jacobian(function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
+    """One row an output; `None` where the pattern says that there is no dependence.
+
+    One forward-mode derivative an argument, with a tangent of one, is elementwise over particles and hence cheap.
+    """
+    point = list(point)
+    rows: list[Row] = [[None] * len(point) for _ in pattern]
+    for k in range(len(point)):
+        affected = [i for i, row in enumerate(pattern) if row[k]]
+        if not affected:
+            continue
+
+        def along(value: Any, k: int = k, affected: list[int] = affected) -> list[Any]:
+            values = function([*point[:k], value, *point[k + 1 :]])
+            return [values[i] for i in affected]
+
+        _, tangents = jax.jvp(along, (point[k],), (jnp.ones_like(point[k]),))
+        for i, tangent in zip(affected, tangents, strict=True):
+            rows[i][k] = tangent
+    return rows
+
+
+class Linearisation(Protocol):
+    """How the ODE's dependence on the state enters the filter."""
+
+    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]: ...
+
+
+@dataclass(frozen=True)
+class EKF1:
+    """First-order Taylor expansion: the full Jacobian."""
+
+    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
+        return jacobian(function, point, pattern)
+
+
+@dataclass(frozen=True)
+class EKF0:
+    """Zeroth order: the Jacobian is taken as zero (paper, eq. EKF0)."""
+
+    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
+        return [[None] * len(point) for _ in pattern]

@@ -1,0 +1,50 @@
+"""From a record to the numbers that the filter reads at each sample."""
+
+import numpy as np
+
+from probsysid.odefilter.calibrate import unit_variances
+from probsysid.odefilter.step import Sample, System
+from probsysid.record import Record
+
+
+def prepare(record: Record, system: System, substeps: int) -> Sample:
+    """Everything that is the same for all particles, with the sample axis first.
+
+    Row k belongs to sample k and to the interval that ends there; row 0 has no interval and repeats the first one's
+    step.
+    """
+    model, layout = system.model, system.layout
+    model.check_inputs(record.input_names)
+    used = [record.input_names.index(name) for name in model.input_names]
+    steps = step_lengths(record) / substeps
+    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
+    unit = np.stack(
+        [
+            unit_variances(q, n, steps[1:], substeps, system.restarts)
+            for n, q in zip(layout.orders, layout.smoothness, strict=True)
+        ],
+        axis=-1,
+    )
+    scales = np.stack([layout.scales(step) for step in steps]) if record.dt is None else None
+    return Sample(
+        grid=record.input_grid(substeps)[:, :, used],
+        inputs=record.input_derivatives(derivatives)[:, used, :],
+        outputs=_outputs(record, system),
+        unit=np.concatenate([np.ones((1, *unit.shape[1:])), unit]),
+        scales=np.tile(layout.scales(steps[0]), (record.samples, 1)) if scales is None else scales,
+        rescale=None if scales is None else scales[np.maximum(np.arange(record.samples) - 1, 0)] / scales,
+    )
+
+
+def step_lengths(record: Record) -> np.ndarray:
+    """Length of the interval before each sample; the first sample repeats the first interval's."""
+    if record.dt is not None:
+        return np.full(record.samples, record.dt)
+    lengths = np.diff(record.time)
+    return np.concatenate([lengths[:1], lengths])
+
+
+def _outputs(record: Record, system: System) -> np.ndarray:
+    """Measured outputs in the model's order; an output that the record does not have is missing throughout."""
+    missing = np.full(record.samples, np.nan)
+    return np.stack([record.outputs.get(name, missing) for name in system.model.output_names], axis=-1)

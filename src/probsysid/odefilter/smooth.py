@@ -1,0 +1,321 @@
+"""Looking back: smoothed states, states between the steps, and sample paths.
+
+The filter knows at each step only what came before.  The Rauch-Tung-Striebel recursion runs backwards and gives each
+step what came after, by the conditional law of a state given the next one:
+
+    x_k | x_(k+1)  ~  N(m_k + G (x_(k+1) - A m_k), B B'),     G = P_k A' (A P_k A' + Q)^(-1)
+
+G and B come from one triangularisation of the stacked factor [[A L, sqrt(Q)], [L, 0]].  Smoothing pushes the Gaussian
+through that law; sampling draws from it.  Quantities are in physical units here: triangularisation commutes with a
+scaling of the rows, so nothing is lost.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.step import Particle, Sample, State, System
+
+
+class Gaussian(NamedTuple):
+    """Mean and factor of all components, at every point and for every particle."""
+
+    mean: Float[Array, "point D particle"]
+    factor: Float[Array, "point D D particle"]
+
+    @property
+    def sd(self) -> Float[Array, "point D particle"]:
+        return jnp.sqrt(jnp.sum(self.factor**2, axis=2))
+
+
+class Trajectory(NamedTuple):
+    """All that the filter went through."""
+
+    time: Float[np.ndarray, " point"]
+    filtered: Gaussian
+    before: Gaussian | None
+    """The same before a restart and the data; None without restarts."""
+    restarted: Bool[np.ndarray, " point"]
+    """Where a restart renewed the higher derivatives: at samples, not at the steps and points between them."""
+    variance: Float[Array, "point coordinate particle"]
+    """Squared diffusion of the step that leads to the point."""
+    energy: Float[Array, "sample particle"]
+    innovation: Float[Array, "sample output particle"]
+    innovation_variance: Float[Array, "sample output particle"]
+
+
+class Conditional(NamedTuple):
+    """The law of a state given the next one: mean = offset + gain @ next, factor = factor."""
+
+    gain: Any
+    offset: Any
+    factor: Any
+
+
+# Forward
+
+
+def trace(system: System, particles: Particle, samples: Sample, time: np.ndarray) -> Trajectory:
+    """Run the filter and keep every step."""
+    substeps = samples.grid.shape[1]
+    one = _trace_one(system, substeps)
+    filtered, before, variance, energy, innovation = jax.jit(jax.vmap(one, in_axes=(-1, None), out_axes=-1))(
+        particles, samples
+    )
+    points = _points(time, substeps)
+    restarted = system.restarts & (np.arange(len(points)) > 0) & (np.arange(len(points)) % substeps == 0)
+    return Trajectory(points, filtered, before, restarted, variance, energy, innovation[:, :, 0], innovation[:, :, 1])
+
+
+def _points(time: np.ndarray, substeps: int) -> np.ndarray:
+    """Times of all steps."""
+    fractions = np.arange(1, substeps + 1) / substeps
+    inner = time[:-1, None] + np.diff(time)[:, None] * fractions
+    inner[:, -1] = time[1:]
+    return np.concatenate([time[:1], inner.ravel()])
+
+
+def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], Any]:
+    def observed(state: State, particle: Particle, sample: Sample) -> tuple[State, Any, Any]:
+        state, energy, innovations = system.observe(state, particle, sample)
+        return state, energy, jnp.stack([jnp.stack([v, s]) for v, s in innovations])
+
+    def run(particle: Particle, samples: Sample) -> Any:
+        first = jax.tree.map(lambda leaf: leaf[0], samples)
+        rest = jax.tree.map(lambda leaf: leaf[1:], samples)
+        start = system.start(particle, first)
+        state, energy, innovation = observed(start, particle, first)
+        moments = _moments(system, state, first)
+
+        def step(state: State, sample: Sample) -> tuple[State, Any]:
+            points, befores, variances = [], [], []
+            if sample.rescale is not None:
+                state = system._rescale(state, sample.rescale)
+            for j in range(substeps):
+                state = system.advance(state, particle, sample, sample.grid[j], sample.unit[j])
+                befores.append(_moments(system, state, sample))
+                if j == substeps - 1:
+                    if system.restarts:
+                        state = system.restart(state, particle, sample)
+                    state, energy, innovation = observed(state, particle, sample)
+                points.append(_moments(system, state, sample))
+                variances.append(jnp.stack(state.variance))
+            return _dense(state), (_stack(points), _stack(befores), jnp.stack(variances), energy, innovation)
+
+        _, (points, befores, variances, energies, innovations) = lax.scan(step, _dense(state), rest)
+
+        def join(head: Any, tail: Any) -> Any:
+            return jnp.concatenate([head[None], tail.reshape(-1, *tail.shape[2:])])
+
+        filtered = jax.tree.map(join, moments, points)
+        before = jax.tree.map(join, moments, befores) if system.restarts else None
+        variance = join(jnp.stack(state.variance), variances)
+        energies = jnp.concatenate([jnp.asarray(energy)[None], energies])
+        return filtered, before, variance, energies, jnp.concatenate([innovation[None], innovations])
+
+    return run
+
+
+def _dense(state: State) -> State:
+    """The state without structural zeros in its factor: a fixed shape for loops."""
+    factor = [[jnp.zeros(()) if entry is None else entry for entry in row] for row in state.factor]
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state._replace(factor=factor))
+
+
+def _moments(system: System, state: State, sample: Sample) -> Gaussian:
+    """Mean and square factor of all components in physical units."""
+    size = system.layout.size
+    rows = [[*row, *[None] * (size - len(row))] for row in system.component_rows(state)]
+    factor = jnp.stack([jnp.stack([jnp.zeros(()) if e is None else jnp.asarray(e) for e in row]) for row in rows])
+    return Gaussian(jnp.stack(state.mean) * sample.scales, factor * sample.scales[:, None])
+
+
+def _stack(items: list[Gaussian]) -> Gaussian:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *items)
+
+
+# Between the steps
+
+
+def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[Trajectory, np.ndarray]:
+    """Add points at the given times, predicted from the step before; returns also where the times now are."""
+    times = np.asarray(times, dtype=float)
+    known = trajectory.time
+    new = np.setdiff1d(times, known)
+    if len(new):
+        base = np.clip(np.searchsorted(known, new, side="right") - 1, 0, len(known) - 2)
+        variance = trajectory.variance[base + 1]
+        transitions, noises = zip(*(_prior(layout, new[i] - known[b]) for i, b in enumerate(base)), strict=True)
+        filtered = Gaussian(trajectory.filtered.mean[base], trajectory.filtered.factor[base])
+        predicted = _predict_all(layout, filtered, variance, jnp.asarray(transitions), jnp.asarray(noises))
+        order = np.argsort(np.concatenate([known, new]), kind="stable")
+
+        def merge(old: Any, added: Any) -> Any:
+            return jnp.concatenate([old, added])[order]
+
+        before = trajectory.before
+        trajectory = trajectory._replace(
+            time=np.concatenate([known, new])[order],
+            filtered=jax.tree.map(merge, trajectory.filtered, predicted),
+            before=None if before is None else jax.tree.map(merge, before, predicted),
+            restarted=np.concatenate([trajectory.restarted, np.zeros(len(new), dtype=bool)])[order],
+            variance=merge(trajectory.variance, variance),
+        )
+    return trajectory, np.searchsorted(trajectory.time, times)
+
+
+def _prior(layout: Layout, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """Transition and factor of its noise for unit diffusion, in physical units."""
+    scales = layout.scales(step)
+    return layout.transition * scales[:, None] / scales, layout.process_factor * scales[:, None]
+
+
+@jax.jit
+def _predict_all_jit(filtered: Gaussian, sigma: Any, transitions: Any, noises: Any) -> Gaussian:
+    def predict(state: Gaussian, sigma: Any, a: Any, noise: Any) -> Gaussian:
+        return Gaussian(a @ state.mean, _lower(jnp.concatenate([a @ state.factor, sigma[:, None] * noise], axis=1)))
+
+    over_points = jax.vmap(predict)
+    return jax.vmap(over_points, in_axes=(-1, -1, None, None), out_axes=-1)(filtered, sigma, transitions, noises)
+
+
+def _predict_all(layout: Layout, filtered: Gaussian, variance: Any, transitions: Any, noises: Any) -> Gaussian:
+    sigma = jnp.sqrt(variance)[:, np.array(layout.coordinate)]
+    return _predict_all_jit(filtered, sigma, transitions, noises)
+
+
+# Backward
+
+
+def conditionals(trajectory: Trajectory, layout: Layout) -> Conditional:
+    """The law of each point given the next one; one fewer than there are points, the particle axis last."""
+    steps = np.diff(trajectory.time)
+    lengths, which = np.unique(steps, return_inverse=True)
+    priors = [_prior(layout, length) for length in lengths]
+    transitions = jnp.asarray(np.stack([a for a, _ in priors]))[which]
+    noises = jnp.asarray(np.stack([noise for _, noise in priors]))[which]
+    sigma = jnp.sqrt(trajectory.variance[1:])[:, np.array(layout.coordinate)]
+    now = jax.tree.map(lambda leaf: leaf[:-1], trajectory.filtered)
+    backward = _step_laws(now, sigma, transitions, noises)
+    if trajectory.before is None:
+        return backward
+    arriving = jax.tree.map(lambda leaf: leaf[1:], trajectory.before)
+    physical = np.array(layout.physical)
+    restart = _restart_laws(arriving, jnp.asarray(np.eye(layout.size)[physical]))
+    restarted = trajectory.restarted[1:]
+
+    def where_restarted(through: Any, direct: Any) -> Any:
+        return jnp.where(restarted.reshape(-1, *[1] * (direct.ndim - 1)), through, direct)
+
+    return jax.tree.map(where_restarted, _compose(backward, restart), backward)
+
+
+@jax.jit
+def _step_laws(now: Gaussian, sigma: Any, transitions: Any, noises: Any) -> Conditional:
+    def law(state: Gaussian, sigma: Any, a: Any, noise: Any) -> Conditional:
+        forward = jnp.concatenate([a @ state.factor, sigma[:, None] * noise], axis=1)
+        stay = jnp.concatenate([state.factor, jnp.zeros_like(noise)], axis=1)
+        return _given(forward, stay, a @ state.mean, state.mean)
+
+    return jax.vmap(jax.vmap(law), in_axes=(-1, -1, None, None), out_axes=-1)(now, sigma, transitions, noises)
+
+
+@jax.jit
+def _restart_laws(arriving: Gaussian, physical: Any) -> Conditional:
+    """The state before a restart given the one after: they share the physical components and nothing else."""
+
+    def law(state: Gaussian) -> Conditional:
+        result = _given(physical @ state.factor, state.factor, physical @ state.mean, state.mean)
+        return result._replace(gain=result.gain @ physical)
+
+    return jax.vmap(jax.vmap(law), in_axes=-1, out_axes=-1)(arriving)
+
+
+@jax.jit
+def _compose(first: Conditional, second: Conditional) -> Conditional:
+    """x given y, and y given z: the law of x given z."""
+
+    def compose(x: Conditional, y: Conditional) -> Conditional:
+        factor = _lower(jnp.concatenate([x.gain @ y.factor, x.factor], axis=1))
+        return Conditional(x.gain @ y.gain, x.offset + x.gain @ y.offset, factor)
+
+    return jax.vmap(jax.vmap(compose), in_axes=-1, out_axes=-1)(first, second)
+
+
+def _given(seen: Any, sought: Any, seen_mean: Any, sought_mean: Any) -> Conditional:
+    """The law of one Gaussian quantity given another, both as factors over the same columns."""
+    count = seen.shape[0]
+    lower = _lower(jnp.concatenate([seen, sought]))
+    gain = _solve_right(lower[count:, :count], lower[:count, :count])
+    rest = lower[count:, count:]
+    square = jnp.zeros((sought.shape[0], sought.shape[0])).at[:, : rest.shape[1]].set(rest)
+    return Conditional(gain, sought_mean - gain @ seen_mean, square)
+
+
+def _lower(rows: Any) -> Any:
+    """Lower triangular factor with at most as many columns as rows, padded with zeros to a square."""
+    lower = jnp.linalg.qr(rows.T, mode="r").T
+    missing = rows.shape[0] - lower.shape[1]
+    return jnp.pad(lower, ((0, 0), (0, missing))) if missing > 0 else lower
+
+
+def _solve_right(numerator: Any, lower: Any) -> Any:
+    """numerator @ inverse(lower); a quantity without variance gets no gain."""
+    known = jnp.diag(lower) == 0
+    safe = lower + jnp.diag(jnp.where(known, 1.0, 0.0))
+    solved = jax.scipy.linalg.solve_triangular(safe, numerator.T, trans=1, lower=True).T
+    return jnp.where(known[None, :], 0.0, solved)
+
+
+def smooth(trajectory: Trajectory, layout: Layout) -> Gaussian:
+    """The state at every point given everything."""
+    laws = conditionals(trajectory, layout)
+    last = jax.tree.map(lambda leaf: leaf[-1], trajectory.filtered)
+    return _smooth(laws, last)
+
+
+@jax.jit
+def _smooth(laws: Conditional, last: Gaussian) -> Gaussian:
+    def one(laws: Conditional, last: Gaussian) -> Gaussian:
+        def back(later: Gaussian, law: Conditional) -> tuple[Gaussian, Gaussian]:
+            mean = law.offset + law.gain @ later.mean
+            factor = _lower(jnp.concatenate([law.gain @ later.factor, law.factor], axis=1))
+            earlier = Gaussian(mean, factor)
+            return earlier, earlier
+
+        last = last._replace(factor=_lower(last.factor))
+        _, states = lax.scan(back, last, laws, reverse=True)
+        return jax.tree.map(lambda many, end: jnp.concatenate([many, end[None]]), states, last)
+
+    return jax.vmap(one, in_axes=-1, out_axes=-1)(laws, last)
+
+
+def sample_paths(key: Any, trajectory: Trajectory, layout: Layout, draws: int) -> Float[Array, "draw point D particle"]:
+    """Joint draws of the whole path from the smoothing distribution."""
+    laws = conditionals(trajectory, layout)
+    last = jax.tree.map(lambda leaf: leaf[-1], trajectory.filtered)
+    points, size, particles = trajectory.filtered.mean.shape
+    normals = jax.random.normal(key, (draws, points, size, particles))
+    return _sample(laws, last, normals)
+
+
+@jax.jit
+def _sample(laws: Conditional, last: Gaussian, normals: Any) -> Any:
+    def one(laws: Conditional, last: Gaussian, normals: Any) -> Any:
+        def back(later: Any, item: tuple[Conditional, Any]) -> tuple[Any, Any]:
+            law, normal = item
+            earlier = law.offset + law.gain @ later + law.factor @ normal
+            return earlier, earlier
+
+        end = last.mean + last.factor @ normals[-1]
+        _, states = lax.scan(back, end, (laws, normals[:-1]), reverse=True)
+        return jnp.concatenate([states, end[None]])
+
+    per_draw = jax.vmap(one, in_axes=(None, None, 0))
+    return jax.vmap(per_draw, in_axes=-1, out_axes=-1)(laws, last, normals)

@@ -1,0 +1,114 @@
+"""The solver's settings: one small frozen object with defaults that work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from probsysid.checks import choose, is_real, is_whole
+from probsysid.errors import InputError, did_you_mean
+from probsysid.model import Model
+from probsysid.odefilter.calibrate import Diffusion, Dynamic, Fixed, QuasiMLE
+from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.linearise import EKF0, EKF1, Linearisation
+from probsysid.odefilter.step import System
+
+MAX_SMOOTHNESS = 11
+"""Beyond this, factors of the prior lose their meaning in double precision."""
+
+LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1()}
+DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic()}
+CONDITIONINGS = ("joint", "solver")
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How the ODE is integrated and how uncertain the integration is taken to be.
+
+    Args:
+        smoothness: number q of derivatives that the prior carries, at least the order of the ODE: one number, or one
+            for each coordinate by name.  `"auto"` takes the order plus one.
+        substeps: integration steps a sampling interval.  `"auto"` takes one.
+        linearisation: `EKF1()` (default) or `EKF0()`; or their names in lower case.
+        diffusion: `QuasiMLE()` (default), `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.
+        conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
+            that data judge the parameters and never correct the state.
+        ode_noise: standard deviation to which the ODE is imposed, in units of the highest derivative; 0 is exactly.
+    """
+
+    smoothness: int | Mapping[str, int] | Literal["auto"] = "auto"
+    substeps: int | Literal["auto"] = "auto"
+    linearisation: Linearisation | str = EKF1()
+    diffusion: Diffusion | str | float = QuasiMLE()
+    conditioning: Literal["joint", "solver"] = "joint"
+    ode_noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "linearisation", choose("linearisation", self.linearisation, LINEARISATIONS))
+        if is_real(self.diffusion):
+            object.__setattr__(self, "diffusion", Fixed(float(self.diffusion)))  # type: ignore[arg-type]
+        object.__setattr__(self, "diffusion", choose("diffusion", self.diffusion, DIFFUSIONS))
+        if self.conditioning not in CONDITIONINGS:
+            hint = did_you_mean(str(self.conditioning), CONDITIONINGS)
+            raise InputError(f"conditioning is {self.conditioning!r}; it must be 'joint' or 'solver'.{hint}")
+        if self.substeps != "auto" and not (is_whole(self.substeps) and self.substeps >= 1):
+            raise InputError(f"substeps is {self.substeps!r}; it must be a whole number from 1, or 'auto'.")
+        if not (is_real(self.ode_noise) and 0 <= self.ode_noise < float("inf")):
+            raise InputError(f"ode_noise is {self.ode_noise!r}; it must be a finite number, 0 or more.")
+        if isinstance(self.smoothness, Mapping):
+            object.__setattr__(self, "smoothness", tuple(self.smoothness.items()))
+
+    @classmethod
+    def paper(cls, **changes: Any) -> "Solver":
+        """The choices of Longbottom, Champneys and Rogers: EKF0, quasi-MLE, a state that never sees the data."""
+        return replace(cls(linearisation=EKF0(), diffusion=QuasiMLE(), conditioning="solver"), **changes)
+
+    def layout(self, model: Model) -> Layout:
+        """The state's layout for a model, with every automatic choice made."""
+        smoothness = [self._smoothness_of(name, order, model) for name, order in model.coordinates.items()]
+        return Layout(model.orders, tuple(smoothness))
+
+    @property
+    def steps(self) -> int:
+        """Integration steps a sampling interval."""
+        return 1 if self.substeps == "auto" else int(self.substeps)
+
+    def system(self, model: Model, jump_order: int | None = None) -> System:
+        """The filter for a model whose inputs' derivative of order `jump_order` jumps at samples (None: never)."""
+        layout = self.layout(model)
+        self._check_diffusion(model)
+        room = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
+        assert not isinstance(self.linearisation, str)
+        assert not isinstance(self.diffusion, (str, float))
+        return System(
+            model,
+            layout,
+            self.linearisation,
+            self.diffusion,
+            ode_noise=float(self.ode_noise),
+            joint=self.conditioning == "joint",
+            restarts=jump_order is not None and jump_order <= room,
+        )
+
+    def _smoothness_of(self, name: str, order: int, model: Model) -> int:
+        given: Any = self.smoothness
+        if isinstance(given, tuple):
+            named = dict(given)
+            for key in named:
+                if key not in model.coordinates:
+                    hint = did_you_mean(key, model.coordinates)
+                    raise InputError(f"smoothness names {key!r}, which is not a coordinate of the {model.name}.{hint}")
+            given = named.get(name, "auto")
+        if given == "auto":
+            return order + 1
+        if not is_whole(given) or not order <= given <= MAX_SMOOTHNESS:
+            raise InputError(
+                f"smoothness of {name!r} is {given!r}; it must be a whole number from the order of its ODE, "
+                f"{order}, to {MAX_SMOOTHNESS}, or 'auto'."
+            )
+        return int(given)
+
+    def _check_diffusion(self, model: Model) -> None:
+        scale = getattr(self.diffusion, "scale", None)
+        count = len(model.coordinates)
+        if isinstance(scale, tuple) and len(scale) != count:
+            raise InputError(f"the fixed diffusion has {len(scale)} values; the {model.name} has {count} coordinates.")

@@ -1,0 +1,324 @@
+"""The filter for one particle: from one sample to the next.
+
+Everything here is written for plain numbers; `filter.py` maps it over particles.  One sampling interval is
+
+    advance    a number of steps, each: predict with the prior, condition on the ODE
+    restart    where an input jumps: new higher derivatives from the ODE
+    observe    condition on the data, giving the energy
+
+All quantities are in the scaled coordinates of `iwp.py` unless a name says otherwise.  Where the ODE is imposed
+exactly, the highest derivatives are functions of the physical components and need no rows of their own: the
+*free* components are the others, and exact conditioning lowers the rank instead of leaving a zero to be guarded.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from probsysid.model import Model
+from probsysid.odefilter import gaussian
+from probsysid.odefilter.calibrate import FLOOR, Diffusion, UnitVariance
+from probsysid.odefilter.gaussian import Row
+from probsysid.odefilter.initial import taylor_derivatives
+from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.linearise import Linearisation, jacobian
+
+
+class Particle(NamedTuple):
+    """What is being inferred, for one particle."""
+
+    parameters: Mapping[str, Any]
+    noise: list[Any]
+    """Standard deviation of each output."""
+    initial_mean: list[Any]
+    """Of each physical component, in physical units."""
+    initial_sd: list[Any]
+    model_error: list[Any] | None = None
+    """Square root of a further diffusion for each coordinate, added in quadrature to the numerical one."""
+
+
+class Sample(NamedTuple):
+    """What is known at one sample and on the interval that leads to it; the same for all particles."""
+
+    grid: Any
+    """Inputs at the end of each step of the interval, approached from the left: (substeps, input)."""
+    inputs: Any
+    """Inputs and their time derivatives at the sample, from the right: (input, derivative)."""
+    outputs: Any
+    """Measured outputs, NaN where missing."""
+    unit: Any
+    """Variance of the ODE residual for unit diffusion: (substeps, coordinate)."""
+    scales: Any
+    """Physical value of one scaled unit of each component on this interval."""
+    rescale: Any = None
+    """Previous interval's scales over this one's; None where all intervals are equal."""
+
+
+class State(NamedTuple):
+    """The filter's Gaussian, and what it needs to go on."""
+
+    mean: list[Any]
+    factor: list[Row]
+    """Rows of the free components."""
+    jacobian: list[Row]
+    """The highest derivatives as functions of the physical components; empty rows where the ODE is not exact."""
+    diffusion: list[list[Any]]
+    """Memory of each coordinate's diffusion estimator."""
+    variance: list[Any]
+    """Squared diffusion of the newest step, by coordinate."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A model together with every choice that shapes the filter's program."""
+
+    model: Model
+    layout: Layout
+    linearisation: Linearisation
+    diffusion: Diffusion
+    ode_noise: float = 0.0
+    """Standard deviation of the ODE residual in physical units; 0 imposes the ODE exactly."""
+    joint: bool = True
+    """Whether the state is conditioned on the data."""
+    restarts: bool = False
+    """Whether higher derivatives are renewed at every sample because inputs jump there."""
+
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        """Components with rows of their own, physical ones first."""
+        layout = self.layout
+        return layout.physical + (layout.highest if self.ode_noise else ()) + layout.higher
+
+    # Start
+
+    def start(self, particle: Particle, sample: Sample) -> State:
+        """The Gaussian at the first sample, before its data."""
+        blank: Row = [None] * len(self.free)
+        rows = [
+            [sd / sample.scales[i] if k == j else None for k, _ in enumerate(blank)]
+            for j, (i, sd) in enumerate(zip(self.layout.physical, particle.initial_sd, strict=True))
+        ]
+        mean, factor, slopes = self._from_physical(particle, sample, particle.initial_mean, rows)
+        coordinates = range(len(self.layout.orders))
+        return State(
+            mean,
+            factor,
+            slopes,
+            [self.diffusion.start() for _ in coordinates],
+            [jnp.zeros(()) for _ in coordinates],
+        )
+
+    def restart(self, state: State, particle: Particle, sample: Sample) -> State:
+        """New higher derivatives from the ODE, given the physical components."""
+        layout = self.layout
+        physical = [state.mean[i] * sample.scales[i] for i in layout.physical]
+        rows = state.factor[: len(layout.physical)]
+        mean, factor, slopes = self._from_physical(particle, sample, physical, rows)
+        return state._replace(mean=mean, factor=factor, jacobian=slopes)
+
+    def _from_physical(
+        self, particle: Particle, sample: Sample, physical: list[Any], rows: list[Row]
+    ) -> tuple[list[Any], list[Row], list[Row]]:
+        """All components from the physical ones: Taylor coefficients for the mean, their Jacobian for the rows."""
+        layout, scales = self.layout, sample.scales
+        inputs = [list(values) for values in sample.inputs]
+
+        def complete(point: Any) -> list[Any]:
+            return taylor_derivatives(
+                lambda x, u: self.model.highest_derivatives(x, u, particle.parameters), layout, point, inputs
+            )
+
+        values = complete(physical)
+        full = ((True,) * len(physical),) * layout.size
+        slopes = self.linearisation(complete, physical, full)
+        slopes = [
+            [gaussian.multiply(s, scales[j] / scales[i]) for s, j in zip(row, layout.physical, strict=True)]
+            for i, row in enumerate(slopes)
+        ]
+        factor = [
+            *rows,
+            *(gaussian.combine(slopes[i], rows) for i in self.free if i not in layout.physical),
+        ]
+        pattern = self.model.dynamics_dependence
+        highest = [
+            [slope if used else None for slope, used in zip(slopes[i], row, strict=True)]
+            for i, row in zip(layout.highest, pattern, strict=True)
+        ]
+        return [value / scale for value, scale in zip(values, scales, strict=True)], factor, self._exact(highest)
+
+    def _exact(self, slopes: list[Row]) -> list[Row]:
+        """Slopes are kept only where the ODE is imposed exactly: otherwise the highest derivatives have rows."""
+        return [[None] * len(row) for row in slopes] if self.ode_noise else slopes
+
+    # One interval
+
+    def interval(self, state: State, particle: Particle, sample: Sample) -> State:
+        """From just after the previous sample's data to just before this one's."""
+        if sample.rescale is not None:
+            state = self._rescale(state, sample.rescale)
+        for j in range(sample.grid.shape[0]):
+            state = self.advance(state, particle, sample, sample.grid[j], sample.unit[j])
+        return self.restart(state, particle, sample) if self.restarts else state
+
+    def _rescale(self, state: State, rescale: Any) -> State:
+        """Change of units where the step length changes."""
+        layout = self.layout
+        mean = [value * rescale[i] for i, value in enumerate(state.mean)]
+        factor = [
+            [gaussian.multiply(entry, rescale[i]) for entry in row]
+            for i, row in zip(self.free, state.factor, strict=True)
+        ]
+        slopes = [
+            [gaussian.multiply(s, rescale[i] / rescale[j]) for s, j in zip(row, layout.physical, strict=True)]
+            for i, row in zip(layout.highest, state.jacobian, strict=True)
+        ]
+        return state._replace(mean=mean, factor=factor, jacobian=slopes)
+
+    def component_rows(self, state: State) -> list[Row]:
+        """The row of every component."""
+        rows: list[Row] = [[] for _ in range(self.layout.size)]
+        for i, row in zip(self.free, state.factor, strict=True):
+            rows[i] = row
+        if not self.ode_noise:
+            physical = [rows[i] for i in self.layout.physical]
+            for i, slopes in zip(self.layout.highest, state.jacobian, strict=True):
+                rows[i] = gaussian.combine(slopes, physical)
+        return rows
+
+    def advance(self, state: State, particle: Particle, sample: Sample, inputs: Any, unit: Any) -> State:
+        """One step: predict, estimate the diffusion, condition on the ODE."""
+        layout, scales = self.layout, sample.scales
+        mean = _apply(layout.transition, state.mean)
+        values, slopes = self._linearised_dynamics(particle, mean, inputs, scales)
+        residuals = [mean[i] - value for i, value in zip(layout.highest, values, strict=True)]
+        memory, variance = self._diffusion(state, particle, residuals, unit)
+        rows = self._predicted_rows(state, variance)
+        residual_rows = self._residual_rows(rows, slopes, scales)
+        if self.ode_noise:
+            rows = [[*row, *[None] * len(residual_rows)] for row in rows]
+        free_rows, free_mean = gaussian.condition(
+            residual_rows, residuals, [rows[i] for i in self.free], [mean[i] for i in self.free]
+        )
+        new_mean = self._complete_mean(free_mean, mean, values, slopes)
+        return State(new_mean, gaussian.triangularise(free_rows), self._exact(slopes), memory, variance)
+
+    def _linearised_dynamics(
+        self, particle: Particle, mean: list[Any], inputs: Any, scales: Any
+    ) -> tuple[list[Any], list[Row]]:
+        """The dynamics and their Jacobian at the predicted mean."""
+        layout = self.layout
+        point = [mean[i] * scales[i] for i in layout.physical]
+
+        def function(physical: Any) -> list[Any]:
+            return self.model.highest_derivatives(physical, list(inputs), particle.parameters)
+
+        values = [value / scales[i] for i, value in zip(layout.highest, function(point), strict=True)]
+        slopes = [
+            [gaussian.multiply(s, scales[j] / scales[i]) for s, j in zip(row, layout.physical, strict=True)]
+            for i, row in zip(
+                layout.highest, self.linearisation(function, point, self.model.dynamics_dependence), strict=True
+            )
+        ]
+        return values, slopes
+
+    def _diffusion(
+        self, state: State, particle: Particle, residuals: list[Any], unit: Any
+    ) -> tuple[list[list[Any]], list[Any]]:
+        memories, variances = [], []
+        for c, residual in enumerate(residuals):
+            n, q = self.layout.orders[c], self.layout.smoothness[c]
+            local = 1 / (2 * q + 1 - 2 * n)
+            memory, variance = self.diffusion.update(state.diffusion[c], residual, UnitVariance(unit[c], local), c)
+            if particle.model_error is not None:
+                variance = variance + particle.model_error[c] ** 2
+            memories.append(memory)
+            variances.append(jnp.maximum(variance, FLOOR))
+        return memories, variances
+
+    def _predicted_rows(self, state: State, variance: list[Any]) -> list[Row]:
+        """[A L, sigma sqrt(Q)], row by row."""
+        layout = self.layout
+        sigma = [jnp.sqrt(v) for v in variance]
+        rows = self.component_rows(state)
+        transition = _sparse(layout.transition)
+        process = _sparse(layout.process_factor)
+        return [
+            [
+                *gaussian.combine(transition[i], rows),
+                *(gaussian.multiply(entry, sigma[layout.coordinate[i]]) for entry in process[i]),
+            ]
+            for i in range(layout.size)
+        ]
+
+    def _residual_rows(self, rows: list[Row], slopes: list[Row], scales: Any) -> list[Row]:
+        """Rows of the ODE residuals: highest derivative minus Jacobian times state, and the ODE's own noise."""
+        layout = self.layout
+        physical = [rows[i] for i in layout.physical]
+        result = []
+        for c, (i, slope) in enumerate(zip(layout.highest, slopes, strict=True)):
+            along = gaussian.combine(slope, physical)
+            row = [gaussian.subtract(x, y) for x, y in zip(rows[i], along, strict=True)]
+            if self.ode_noise:
+                noise: Row = [None] * len(slopes)
+                noise[c] = self.ode_noise / scales[i]
+                row = [*row, *noise]
+            result.append(row)
+        return result
+
+    def _complete_mean(
+        self, free_mean: list[Any], predicted: list[Any], values: list[Any], slopes: list[Row]
+    ) -> list[Any]:
+        """All components: where the ODE is exact, highest derivatives follow from the linearised dynamics."""
+        mean = list(predicted)
+        for i, value in zip(self.free, free_mean, strict=True):
+            mean[i] = value
+        if not self.ode_noise:
+            change = [mean[i] - predicted[i] for i in self.layout.physical]
+            for i, value, slope in zip(self.layout.highest, values, slopes, strict=True):
+                mean[i] = gaussian.add(value, gaussian.combine_values(slope, change))
+        return mean
+
+    # Data
+
+    def observe(self, state: State, particle: Particle, sample: Sample) -> tuple[State, Any, list[tuple[Any, Any]]]:
+        """Condition on the sample's outputs.  Returns the energy and each output's innovation and variance."""
+        layout, scales = self.layout, sample.scales
+        seen = (*layout.physical, *layout.highest)
+        point = [state.mean[i] * scales[i] for i in seen]
+        split = len(layout.physical)
+        inputs = [values[0] for values in sample.inputs]
+
+        def function(x: Any) -> list[Any]:
+            return self.model.measured(x[:split], x[split:], inputs, particle.parameters)
+
+        slopes = jacobian(function, point, self.model.outputs_dependence)
+        rows = self.component_rows(state)
+        output_rows = [
+            gaussian.combine(
+                [gaussian.multiply(s, scales[i]) for s, i in zip(slope, seen, strict=True)],
+                [rows[i] for i in seen],
+            )
+            for slope in slopes
+        ]
+        free_mean = [state.mean[i] for i in self.free]
+        energy, innovations, factor, free_mean = gaussian.observe(
+            output_rows, function(point), list(sample.outputs), particle.noise, state.factor, free_mean
+        )
+        if self.joint:
+            values = [state.mean[i] for i in layout.highest]
+            mean = self._complete_mean(free_mean, state.mean, values, state.jacobian)
+            state = state._replace(mean=mean, factor=factor)
+        return state, energy, innovations
+
+
+def _sparse(matrix: np.ndarray) -> list[Row]:
+    """A constant matrix as rows with structural zeros."""
+    return [[float(entry) if entry else None for entry in row] for row in matrix]
+
+
+def _apply(matrix: np.ndarray, values: list[Any]) -> list[Any]:
+    return [gaussian.combine_values(row, values) for row in _sparse(matrix)]
