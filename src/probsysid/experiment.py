@@ -1,0 +1,254 @@
+"""A model, records and priors put together: the posterior that the sampler explores.
+
+The sampler sees a vector in unconstrained coordinates and energies of ranges of samples.  Here that vector becomes
+parameters, noise levels, initial states and model error, and energies come from the ODE filter.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+from probsysid.checks import is_finite
+from probsysid.errors import InputError, did_you_mean
+from probsysid.initial_state import check_initial_names, gaussian_moments
+from probsysid.model import Model
+from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.samples import prepare
+from probsysid.odefilter.solver import Solver
+from probsysid.odefilter.step import Particle, Sample
+from probsysid.record import Record
+from probsysid.smc.space import Space
+
+CHUNK = 256
+"""Samples that the filter takes at once; fewer when there are very many particles (`MEMORY`)."""
+
+MEMORY = 64_000_000
+"""Bytes that the energies of one chunk may take."""
+
+Number = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked: everything but the data.  Checked and laid out once, for batch and online alike."""
+
+    model: Model
+    solver: Solver
+    priors: Mapping[Any, Any]
+    noise: Mapping[str, Any]
+    initials: Sequence[Mapping[str, Any]]
+    model_error: Mapping[str, Any]
+
+    @classmethod
+    def make(
+        cls,
+        model: Model,
+        solver: Solver,
+        priors: Mapping[Any, Any],
+        noise: Mapping[str, Any],
+        initials: Sequence[Mapping[str, Any]],
+        model_error: Mapping[str, Any] | None,
+    ) -> "Question":
+        """Check every name and kind before anything compiles."""
+        _check_priors(model, priors)
+        _check_levels("noise", noise, model.output_names)
+        _check_levels("model_error", model_error or {}, tuple(model.coordinates))
+        for initial in initials:
+            check_initial_names(model, initial)
+            for name in model.physical_names:
+                if name not in initial:
+                    raise InputError(
+                        f"initial has no entry for {name!r}; give a number if it is known, or dist.Normal(mean, sd)."
+                    )
+        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], dict(model_error or {}))
+
+    @cached_property
+    def space(self) -> Space:
+        """Everything that has a prior and is sampled."""
+        sampled: dict[Any, Any] = {n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
+        sampled |= {f"noise.{n}": p for n, p in self.noise.items() if isinstance(p, dist.Distribution)}
+        sampled |= {f"model_error.{n}": p for n, p in self.model_error.items() if isinstance(p, dist.Distribution)}
+        for r, initial in enumerate(self.initials):
+            for name, prior in initial.items():
+                if isinstance(prior, dist.Distribution) and not isinstance(prior, dist.Normal):
+                    sampled[self.initial_name(r, name)] = prior
+        if not sampled:
+            raise InputError("there is nothing to identify: every parameter, noise level and initial value is fixed.")
+        return Space.from_priors(sampled)
+
+    def initial_name(self, record: int, component: str) -> str:
+        """How a sampled initial value is called in tables."""
+        return f"initial.{component}" if len(self.initials) == 1 else f"initial[{record}].{component}"
+
+    def particle(self, values: Mapping[str, Any], record: int) -> Particle:
+        """The filter's view of one particle for one record."""
+        parameters = {
+            name: values[name] if name in values else jnp.asarray(self._fixed(name), dtype=float)
+            for name in self.model.parameter_names
+        }
+        moments = [self._initial(values, record, name) for name in self.model.physical_names]
+        errors = [self._level("model_error", self.model_error, values, c) for c in self.model.coordinates]
+        return Particle(
+            parameters=parameters,
+            noise=[self._level("noise", self.noise, values, name) for name in self.model.output_names],
+            initial_mean=[jnp.asarray(mean, dtype=float) for mean, _ in moments],
+            initial_sd=[jnp.asarray(sd, dtype=float) for _, sd in moments],
+            model_error=errors if self.model_error else None,
+        )
+
+    def _fixed(self, name: str) -> Any:
+        return self.priors[name]
+
+    def _level(self, kind: str, given: Mapping[str, Any], values: Mapping[str, Any], name: str) -> Any:
+        """A noise or model-error level: sampled, fixed, or absent."""
+        sampled = f"{kind}.{name}"
+        return values[sampled] if sampled in values else jnp.asarray(given.get(name, 0.0), dtype=float)
+
+    def _initial(self, values: Mapping[str, Any], record: int, name: str) -> tuple[Any, Any]:
+        sampled = self.initial_name(record, name)
+        if sampled in values:
+            return values[sampled], 0.0
+        return gaussian_moments(name, self.initials[record][name])
+
+
+def _check_priors(model: Model, priors: Mapping[Any, Any]) -> None:
+    names = [n for key in priors for n in (key if isinstance(key, tuple) else (key,))]
+    model.check_parameters(names)
+    for name, prior in priors.items():
+        if isinstance(prior, dist.Distribution):
+            shape = tuple(prior.batch_shape + prior.event_shape)
+            expected = (len(name),) if isinstance(name, tuple) else model.shapes.get(name, ())
+            if shape != expected:
+                raise InputError(f"the prior of {name!r} has shape {shape}; the {model.name} expects {expected}.")
+        elif isinstance(name, tuple) or np.shape(prior) != model.shapes.get(name, ()) or not is_finite(prior):
+            raise InputError(
+                f"the prior of {name!r} is {prior!r}; it must be a distribution from probsysid.dist, such as "
+                "dist.LogNormal(0, 1), or a finite number to fix it."
+            )
+
+
+def _check_levels(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name, value in given.items():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise InputError(f"{kind} names {name!r}; known are: {', '.join(known)}.{hint}")
+        if isinstance(value, dist.Distribution):
+            if not bool(value.support.is_discrete) and float(np.asarray(value.support(jnp.asarray(-1.0)))):
+                raise InputError(f"the prior of {kind}.{name} allows negative values; use one such as dist.LogNormal.")
+        elif not (is_finite(value) and np.shape(value) == () and value > 0):
+            raise InputError(f"{kind} of {name!r} is {value!r}; it must be a positive number or a prior.")
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """A question and its records, one after the other: a `Target` for the sampler."""
+
+    question: Question
+    records: tuple[Record, ...]
+    particles: int
+
+    @cached_property
+    def chunk(self) -> int:
+        return int(min(CHUNK, max(8, MEMORY // (8 * self.particles))))
+
+    @cached_property
+    def filters(self) -> tuple[Filter, ...]:
+        """One filter a record; records whose inputs behave alike share one, and so its compiled programs."""
+        made: dict[bool, Filter] = {}
+        result = []
+        for record in self.records:
+            system = self.question.solver.system(self.question.model, record.jump_order)
+            result.append(made.setdefault(system.restarts, Filter(system)))
+        return tuple(result)
+
+    @cached_property
+    def data(self) -> tuple[Sample, ...]:
+        """Samples of each record, padded at the end so that every chunk has the same length."""
+        steps = self.question.solver.steps
+        pairs = zip(self.records, self.filters, strict=True)
+        return tuple(_padded(prepare(record, f.system, steps), self.chunk) for record, f in pairs)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Index of each record's first sample, and the end."""
+        return tuple(int(o) for o in np.cumsum([0, *(record.samples for record in self.records)]))
+
+    # Target
+
+    @property
+    def samples(self) -> int:
+        return self.offsets[-1]
+
+    def sample_prior(self, key: Any, count: int) -> Any:
+        return self.question.space.sample(key, count)
+
+    def log_prior(self, theta: Any) -> Any:
+        return self.question.space.log_prior(theta)
+
+    def limit(self, first: int) -> int:
+        record, local = self._locate(first)
+        if local == 0:
+            return first + 1
+        # ranges end on the same samples however one gets there, so that cached chunks are shared
+        end = 1 + ((local - 1) // self.chunk + 1) * self.chunk
+        return min(self.offsets[record] + end, self.offsets[record + 1])
+
+    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+        record, local = self._locate(first)
+        particles = self._particles[record](theta)
+        if local == 0:
+            state, energy = self.filters[record].start(particles, _slice(self.data[record], 0, 1))
+            return state, energy[None]
+        start = 1 + (local - 1) // self.chunk * self.chunk
+        samples = _slice(self.data[record], start, start + self.chunk)
+        state, energies = self.filters[record].advance(
+            state, particles, samples, local - start, last - first + local - start
+        )
+        return state, _from_row(energies, local - start)
+
+    def describe(self, sample: int) -> str:
+        record, local = self._locate(sample)
+        where = f"sample {local}" if len(self.records) == 1 else f"sample {local} of record {record}"
+        return f"{where} (t = {self.records[record].time[local]:.6g})"
+
+    def cost(self, stop: int) -> int:
+        return stop
+
+    def _locate(self, sample: int) -> tuple[int, int]:
+        record = int(np.searchsorted(self.offsets, sample, side="right")) - 1
+        return record, sample - self.offsets[record]
+
+    @cached_property
+    def _particles(self) -> tuple[Any, ...]:
+        """theta -> Particle with the particle axis last, one function a record."""
+        question, space = self.question, self.question.space
+
+        def maker(record: int) -> Any:
+            return jax.jit(
+                jax.vmap(lambda free: question.particle(space.values_of_one(free), record), in_axes=-1, out_axes=-1)
+            )
+
+        return tuple(maker(record) for record in range(len(self.records)))
+
+
+@jax.jit
+def _from_row(energies: Any, first: Any) -> Any:
+    """The same rows, moved up so that row `first` is row 0."""
+    return jnp.roll(energies, -first, axis=0)
+
+
+def _slice(samples: Sample, first: int, last: int) -> Sample:
+    return jax.tree.map(lambda leaf: leaf[first:last], samples)
+
+
+def _padded(samples: Sample, chunk: int) -> Sample:
+    """Repeat the last sample until the samples after the first fill whole chunks."""
+    count = len(samples.outputs)
+    missing = -(count - 1) % chunk or (chunk if count == 1 else 0)
+    return jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]), samples)

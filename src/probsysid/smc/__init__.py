@@ -1,0 +1,1 @@
+"""Sequential Monte Carlo over parameters: iterated batch importance sampling, in batch and online."""

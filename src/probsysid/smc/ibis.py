@@ -1,0 +1,229 @@
+"""Iterated batch importance sampling (Chopin 2002; paper, algorithm 1).
+
+Particles carry weights.  Each sample multiplies the weights by its likelihood; when the weights have become too
+uneven, particles are resampled in proportion to them and moved by Markov steps that leave the posterior so far as it
+is.  Each step re-runs the filter over all samples so far for the proposed particles.
+
+The state of a run is `Run`, a plain value; `absorb` takes it forward.  All randomness comes from the seed and the
+sample at hand, so that it does not matter in which portions the samples arrive.  Parameters and weights are NumPy
+arrays, the filters' states stay where the target keeps them.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from probsysid.errors import SamplingError
+from probsysid.smc import weights as w
+from probsysid.smc.options import Sampler
+from probsysid.smc.rejuvenate import Cloud, Rejuvenation, rejuvenate
+from probsysid.smc.target import Target, browse
+
+SHORTEST = 8
+"""Samples tried ahead right after a rejuvenation; doubled as long as the weights stay even."""
+
+
+class Step(NamedTuple):
+    """What one call of `absorb` went through, sample by sample."""
+
+    ess: Float[np.ndarray, "sample island"]
+    evidence: Float[np.ndarray, "sample island"]
+    """Log evidence of each island."""
+    rejuvenations: tuple[Rejuvenation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that a run is at one moment."""
+
+    samples: int
+    theta: Float[np.ndarray, "dimension island member"]
+    state: Any
+    log_weights: Float[np.ndarray, "island member"]
+    log_likelihood: Float[np.ndarray, "island member"]
+    base_evidence: Float[np.ndarray, " island"]
+    """Log evidence of each island when its weights were last equal."""
+    seed: int
+    stride: int = SHORTEST
+    work: float = 0.0
+    """Particle-samples of filtering so far."""
+    lost: int = 0
+    """Particles whose energy stopped being finite, so far."""
+
+    @property
+    def evidence_by_island(self) -> Float[np.ndarray, " island"]:
+        """Log evidence of each island."""
+        return self.base_evidence + w.log_mean(self.log_weights)
+
+    @property
+    def flat_theta(self) -> Float[np.ndarray, "dimension particle"]:
+        return self.theta.reshape(self.theta.shape[0], -1)
+
+    @property
+    def normalised_weights(self) -> Float[np.ndarray, " particle"]:
+        """Weights over all islands, each island counting by its evidence."""
+        return w.normalise((self.base_evidence[:, None] + self.log_weights).ravel())
+
+
+def start(target: Target, sampler: Sampler, seed: int) -> Run:
+    """Particles from the prior, before any sample."""
+    theta = np.asarray(target.sample_prior(jax.random.key(seed), sampler.particles))
+    if not np.all(np.isfinite(theta)):
+        raise SamplingError("the prior gives draws that are not finite; look for extreme scales in the priors.")
+    shape = (sampler.islands, sampler.members)
+    return Run(
+        samples=0,
+        theta=theta.reshape(theta.shape[0], *shape),
+        state=None,
+        log_weights=np.zeros(shape),
+        log_likelihood=np.zeros(shape),
+        base_evidence=np.zeros(sampler.islands),
+        seed=seed,
+    )
+
+
+def absorb(run: Run, target: Target, sampler: Sampler) -> tuple[Run, Step]:
+    """Bring in some of the samples that have not been seen: at most up to the next rejuvenation."""
+    first = run.samples
+    last = min(target.limit(first), target.samples, first + run.stride)
+    state, rows = target.advance(run.state, run.flat_theta, first, last)
+    energies = np.asarray(rows)[: last - first]
+    weighted = w.weigh(run.log_weights, energies)
+    run = replace(run, work=run.work + energies.size)
+    smallest = weighted.ess.min(axis=1)
+    threshold = sampler.ess * sampler.members
+    low = np.flatnonzero(smallest < threshold)
+    if not len(low):
+        return _commit(run, weighted, energies, state, stride=2 * run.stride)
+    at = int(low[0])
+    if at + 1 < last - first:
+        state, _ = target.advance(run.state, run.flat_theta, first, first + at + 1)
+        run = replace(run, work=run.work + (at + 1) * sampler.particles)
+    before = w.Weighted(*(part[:at] for part in weighted))
+    run, step = _commit(run, before, energies[:at], state, stride=SHORTEST)
+    whole = bool(smallest[at] >= sampler.bridge * threshold)
+    run, final = _bring_in(run, target, sampler, energies[at].reshape(run.log_weights.shape), whole=whole)
+    return run, _joined(step, final)
+
+
+def temper_all(run: Run, target: Target, sampler: Sampler) -> tuple[Run, Step]:
+    """Bring in all samples at once by tempering their likelihood: as if they were one."""
+    everything = _OneSample(target)
+    state, energies = everything.advance(None, run.flat_theta, 0, 1)
+    run = replace(run, state=state, work=run.work + target.samples * sampler.particles)
+    energy = np.asarray(energies)[0].reshape(run.log_weights.shape)
+    run, step = _bring_in(run, everything, sampler, energy, whole=False)
+    return replace(run, samples=target.samples), step
+
+
+def _commit(run: Run, weighted: w.Weighted, energies: np.ndarray, state: Any, stride: int) -> tuple[Run, Step]:
+    """The run after some samples without rejuvenation."""
+    step = Step(weighted.ess, run.base_evidence + weighted.log_mean)
+    count = len(energies)
+    if count:
+        path = np.concatenate([run.log_likelihood.reshape(1, -1), w.finite_or_lost(energies)])
+        run = replace(
+            run,
+            log_weights=weighted.log_weights[-1],
+            log_likelihood=np.subtract.reduce(path).reshape(run.log_likelihood.shape),
+            lost=run.lost + int(weighted.lost.sum()),
+        )
+    return replace(run, samples=run.samples + count, state=state, stride=stride), step
+
+
+def _joined(first: Step, second: Step) -> Step:
+    return Step(
+        np.concatenate([first.ess, second.ess]),
+        np.concatenate([first.evidence, second.evidence]),
+        first.rejuvenations + second.rejuvenations,
+    )
+
+
+def _bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *, whole: bool) -> tuple[Run, Step]:
+    """Bring in one sample that makes the weights too uneven: in one go and then rejuvenate, or share by share.
+
+    On entry the run's weights are those before the sample, its state the one after it.
+    """
+    sample = run.samples
+    energy = w.finite_or_lost(energy)
+    lost = int(np.sum(np.isinf(energy) & np.isfinite(run.log_weights)))
+    cloud = Cloud(run.theta, run.log_likelihood, energy, run.state)
+    done = 0.0
+    rejuvenations: list[Rejuvenation] = []
+    while done < 1.0:
+        rest = 1.0 - done
+        part = rest if whole else min(w.temper(run.log_weights, cloud.energy, sampler.ess), rest)
+        _check_alive(run.log_weights, cloud.energy, part, target, sample)
+        run = replace(run, log_weights=run.log_weights - w.tempered(cloud.energy, part))
+        done = 1.0 if part >= rest else done + part
+        if done < 1.0 or whole:
+            seeds = (run.seed, 1 + sample, len(rejuvenations))
+            cloud, info = rejuvenate(cloud, run.log_weights, target, sampler, sample, done, seeds)
+            rejuvenations.append(info)
+            run = replace(
+                run,
+                base_evidence=run.evidence_by_island,
+                log_weights=np.zeros_like(run.log_weights),
+                work=run.work + info.work,
+            )
+    run = replace(
+        run,
+        samples=sample + 1,
+        theta=cloud.theta,
+        state=cloud.state,
+        log_likelihood=cloud.likelihood - cloud.energy,
+        lost=run.lost + lost,
+    )
+    return run, Step(w.effective_size(run.log_weights)[None], run.evidence_by_island[None], tuple(rejuvenations))
+
+
+def _check_alive(log_weights: np.ndarray, energy: np.ndarray, part: float, target: Target, sample: int) -> None:
+    """Raise if an island has no particle left, with the likely cause."""
+    alive = np.isfinite(log_weights - w.tempered(energy, max(part, 1e-300))).any(axis=1)
+    if alive.all() and part > 0:
+        return
+    where = target.describe(sample)
+    if not alive.any():
+        raise SamplingError(
+            f"all particles are lost at {where}: the energy of every one is not finite there. Likely causes: a prior "
+            "that reaches where the model is unstable or undefined, a step too long for the model, or units that do "
+            "not fit.",
+            sample,
+        )
+    raise SamplingError(
+        f"the particles of an island are lost at {where}. Likely causes: a prior with hardly any mass where the data "
+        "are, too few particles, or a noise level fixed far too low.",
+        sample,
+    )
+
+
+@dataclass(frozen=True)
+class _OneSample:
+    """All samples of a target taken as one."""
+
+    target: Target
+
+    samples = 1
+
+    def sample_prior(self, key: Any, count: int) -> Any:
+        return self.target.sample_prior(key, count)
+
+    def log_prior(self, theta: Any) -> Any:
+        return self.target.log_prior(theta)
+
+    def limit(self, first: int) -> int:
+        return 1
+
+    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+        state, likelihood, energy = browse(self.target, theta, self.target.samples)
+        return state, jnp.asarray(energy - likelihood)[None]
+
+    def describe(self, sample: int) -> str:
+        return "the whole record"
+
+    def cost(self, stop: int) -> int:
+        return self.target.cost(self.target.samples)

@@ -1,0 +1,99 @@
+"""Markov moves that leave the current posterior as it is and give copies of a particle lives of their own.
+
+A move proposes a new vector for every particle of an island and says by how much the proposal itself is lopsided:
+`log q(old) - log q(new)` for independent proposals, zero for a symmetric random walk.  Leaving this term out (as
+eq. acc_rej of the paper does) samples from the wrong distribution while everything looks healthy.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from probsysid.smc.proposals import Ellipsoid, Mixture, Proposal, StudentMixture, Vectors, Weights, cholesky, moments
+
+Lopsided = Float[np.ndarray, " member"]
+
+
+class Move(Protocol):
+    """A way to propose.  `fit` sees the weighted particles before resampling, `propose` the current ones."""
+
+    @property
+    def name(self) -> str: ...
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Any: ...
+
+    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: Any) -> tuple[Vectors, Lopsided]:
+        """New particles, and log q(old) - log q(new)."""
+        ...
+
+    def fallback(self, acceptance: float) -> "Move":
+        """The move to go on with, given the share of proposals that were accepted."""
+        ...
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Independent Metropolis-Hastings: proposals do not depend on the particle they may replace.
+
+    Args:
+        proposal: the distribution to fit, `Ellipsoid()` or `Mixture()`.
+        otherwise: the move to fall back to when fewer than `least` of the proposals are accepted; None stays.
+        least: share of accepted proposals below which to fall back.
+    """
+
+    proposal: Proposal = Ellipsoid()
+    otherwise: Move | None = None
+    least: float = 0.1
+
+    @property
+    def name(self) -> str:
+        return f"independent {type(self.proposal).__name__.lower()}"
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> StudentMixture:
+        return self.proposal.fit(random, vectors, weights)
+
+    def propose(
+        self, random: np.random.Generator, vectors: Vectors, fitted: StudentMixture
+    ) -> tuple[Vectors, Lopsided]:
+        new = fitted.sample(random, vectors.shape[1])
+        return new, fitted.log_density(vectors) - fitted.log_density(new)
+
+    def fallback(self, acceptance: float) -> Move:
+        return self if self.otherwise is None or acceptance >= self.least else self.otherwise
+
+
+@dataclass(frozen=True)
+class RandomWalk:
+    """A Gaussian step with the shape of the particle cloud.
+
+    Args:
+        scale: step in units of the cloud's; None takes 2.38 / sqrt(dimension), optimal for Gaussian targets
+            (Roberts, Gelman and Gilks 1997).
+        least: share of accepted proposals below which the step is halved.
+    """
+
+    scale: float | None = None
+    least: float = 0.1
+
+    @property
+    def name(self) -> str:
+        return "random walk"
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> np.ndarray:
+        return cholesky(moments(vectors, weights)[1])
+
+    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: np.ndarray) -> tuple[Vectors, Lopsided]:
+        scale = 2.38 / vectors.shape[0] ** 0.5 if self.scale is None else self.scale
+        return vectors + scale * fitted @ random.standard_normal(vectors.shape), np.zeros(vectors.shape[1])
+
+    def fallback(self, acceptance: float) -> Move:
+        return self if acceptance >= self.least else replace(self, scale=0.5 * (self.scale or 1.0))
+
+
+DEFAULT = Independent(Ellipsoid(), otherwise=Independent(Mixture(), otherwise=RandomWalk()))
+"""Student-t on the moments; a mixture where that is a poor fit; a random walk where that is, too."""
+
+PAPER = Independent(Ellipsoid(degrees=None, defensive=0.0))
+"""Gaussian on the weighted moments."""

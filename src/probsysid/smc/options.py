@@ -1,0 +1,92 @@
+"""The sampler's settings: one small frozen object with defaults that work."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from probsysid.checks import choose, is_real, is_whole
+from probsysid.errors import InputError, did_you_mean
+from probsysid.smc import moves
+from probsysid.smc.moves import Independent, Move, RandomWalk
+from probsysid.smc.proposals import Mixture
+from probsysid.smc.resampling import SCHEMES, Multinomial, Resampling, Systematic
+
+MOVES: dict[str, Move] = {
+    "default": moves.DEFAULT,
+    "gaussian": moves.PAPER,
+    "student": Independent(),
+    "mixture": Independent(Mixture()),
+    "random-walk": RandomWalk(),
+}
+PATHS = ("data", "likelihood")
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How the posterior is sampled.
+
+    Args:
+        particles: how many, over all islands.
+        ess: rejuvenate when the effective sample size of an island falls under this share of its particles.
+        move: how copies get lives of their own: an object from `probsysid.smc.moves`, or `"default"`,
+            `"gaussian"`, `"student"`, `"mixture"`, `"random-walk"`.
+        resampling: an object from `probsysid.smc.resampling`, or `"systematic"`, `"stratified"`, `"residual"`,
+            `"multinomial"`.
+        islands: independent samplers run side by side; their spread gives the error of the evidence.
+        moved: moves are repeated until this share of the particles has moved ...
+        max_moves: ... or this many times.
+        bridge: a sample that takes the effective size under this share of the threshold is brought in by tempering.
+        chain: 1, or the length of chains of the waste-free variant (Dau and Chopin 2022), which keeps every
+            particle of every move.
+        path: `"data"` brings in one sample after the other; `"likelihood"` tempers the likelihood of all.
+    """
+
+    particles: int = 1024
+    ess: float = 0.5
+    move: Move | str = moves.DEFAULT
+    resampling: Resampling | str = Systematic()
+    islands: int = 4
+    moved: float = 0.99
+    max_moves: int = 10
+    bridge: float = 0.5
+    chain: int = 1
+    path: Literal["data", "likelihood"] = "data"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "move", choose("sampler: move", self.move, MOVES))
+        object.__setattr__(self, "resampling", choose("sampler: resampling", self.resampling, SCHEMES))
+        for name, least in (("particles", 2), ("islands", 1), ("max_moves", 1), ("chain", 1)):
+            value = getattr(self, name)
+            if not is_whole(value) or value < least:
+                raise InputError(f"sampler: {name} is {value!r}; it must be a whole number, {least} or more.")
+        for name in ("ess", "moved", "bridge"):
+            value = getattr(self, name)
+            if not is_real(value) or not 0 < value <= 1:
+                raise InputError(f"sampler: {name} is {value!r}; it must be above 0 and at most 1.")
+        if self.path not in PATHS:
+            hint = did_you_mean(str(self.path), PATHS)
+            raise InputError(f"sampler: path is {self.path!r}; it must be 'data' or 'likelihood'.{hint}")
+        self._check_divisible()
+
+    @classmethod
+    def paper(cls, **changes: Any) -> "Sampler":
+        """The choices of Longbottom, Champneys and Rogers, with the acceptance ratio complete: one Gaussian
+        independent proposal a rejuvenation, multinomial resampling, one island.
+        """
+        chosen = cls(move=moves.PAPER, resampling=Multinomial(), islands=1, max_moves=1)
+        return replace(chosen, **changes)
+
+    @property
+    def members(self) -> int:
+        """Particles of one island."""
+        return self.particles // self.islands
+
+    def _check_divisible(self) -> None:
+        if self.particles % (self.islands * self.chain):
+            unit = self.islands * self.chain
+            nearest = max(unit, round(self.particles / unit) * unit)
+            raise InputError(
+                f"sampler: {self.particles} particles do not divide into {self.islands} islands"
+                f"{f' with chains of {self.chain}' if self.chain > 1 else ''}; take {nearest}."
+            )
+        if self.members // self.chain < 2:
+            raise InputError(f"sampler: {self.particles} particles in {self.islands} islands leave fewer than 2 each.")

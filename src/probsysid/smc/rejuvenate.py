@@ -1,0 +1,226 @@
+"""Rejuvenation: resample particles in proportion to their weights, then move them.
+
+The distribution to be left as it is, in the middle of bringing in a sample with energy E, is
+
+    prior * likelihood of the samples before * exp(-share * E).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from probsysid.errors import SamplingError
+from probsysid.smc import weights as w
+from probsysid.smc.moves import Move
+from probsysid.smc.options import Sampler
+from probsysid.smc.proposals import Collapsed
+from probsysid.smc.target import Target, browse
+
+
+class Cloud(NamedTuple):
+    """Particles in the middle of a sample."""
+
+    theta: Float[np.ndarray, "dimension island member"]
+    likelihood: Float[np.ndarray, "island member"]
+    """Log likelihood of all samples before."""
+    energy: Float[np.ndarray, "island member"]
+    """Energy of the sample."""
+    state: Any
+    """The filters' states after the sample."""
+
+
+class Rejuvenation(NamedTuple):
+    """What happened when particles were resampled and moved."""
+
+    sample: int
+    share: float
+    """How much of that sample's likelihood had been brought in; 1 unless bridged."""
+    ess: float
+    """Effective size of the worst island before."""
+    moves: int
+    acceptance: float
+    """Mean share of accepted proposals."""
+    moved: float
+    """Share of particles that moved at least once."""
+    unique: int
+    work: float
+    """Particle-samples of filtering that it took."""
+    kind: str
+    """The last kind of move used."""
+
+
+class Stats(NamedTuple):
+    """How the moves went."""
+
+    rates: list[float]
+    moved: float
+    proposals: int
+    kind: str
+
+
+def rejuvenate(
+    cloud: Cloud,
+    log_weights: Float[np.ndarray, "island member"],
+    target: Target,
+    sampler: Sampler,
+    sample: int,
+    share: float,
+    seeds: tuple[int, ...],
+) -> tuple[Cloud, Rejuvenation]:
+    """Equally weighted particles with the same distribution as the weighted ones."""
+    weights = w.normalise(log_weights)
+    moving = _Moving(cloud.theta, weights, target, sampler, sample, share, seeds)
+    chosen = _copies(cloud, _ancestors(sampler, weights, seeds))
+    moved, stats = moving.chains(chosen) if sampler.chain > 1 else moving.until_moved(chosen)
+    info = Rejuvenation(
+        sample=sample,
+        share=share,
+        ess=float(w.effective_size(log_weights).min()),
+        moves=len(stats.rates),
+        acceptance=float(np.mean(stats.rates)),
+        moved=stats.moved,
+        unique=len(np.unique(moved.theta[0])),
+        work=float(stats.proposals * target.cost(sample + 1)),
+        kind=stats.kind,
+    )
+    return moved, info
+
+
+def _ancestors(sampler: Sampler, weights: np.ndarray, seeds: tuple[int, ...]) -> np.ndarray:
+    """Indices of the chosen members, (island, count)."""
+    random = np.random.default_rng([*seeds, 0])
+    scheme: Any = sampler.resampling
+    return np.stack([scheme(random, island, sampler.members // sampler.chain) for island in weights])
+
+
+def _copies(cloud: Cloud, ancestors: np.ndarray) -> Cloud:
+    """Copies of the chosen members of each island."""
+    islands, members = cloud.energy.shape
+    positions = (ancestors + members * np.arange(islands)[:, None]).ravel()
+    return Cloud(
+        np.take_along_axis(cloud.theta, ancestors[None], axis=2),
+        np.take_along_axis(cloud.likelihood, ancestors, axis=1),
+        np.take_along_axis(cloud.energy, ancestors, axis=1),
+        _take(cloud.state, positions),
+    )
+
+
+@jax.jit
+def _take(state: Any, positions: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.take(leaf, positions, axis=-1), state)
+
+
+@jax.jit
+def _choose(flags: Any, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(flags, a, b), new, old)
+
+
+@dataclass(frozen=True)
+class _Moving:
+    """The moves of one rejuvenation.  Theta and weights are those before resampling: proposals are fitted to them."""
+
+    theta: np.ndarray
+    weights: np.ndarray
+    target: Target
+    sampler: Sampler
+    sample: int
+    share: float
+    seeds: tuple[int, ...]
+
+    def until_moved(self, cloud: Cloud) -> tuple[Cloud, Stats]:
+        """Repeat moves until nearly every particle has moved."""
+        move: Any = self.sampler.move
+        fitted = self._fit(move)
+        moved = np.zeros(cloud.energy.shape, dtype=bool)
+        rates: list[float] = []
+        while True:
+            cloud, accepted = self._once(len(rates), cloud, move, fitted)
+            moved |= accepted
+            rates.append(float(accepted.mean()))
+            if moved.mean() >= self.sampler.moved or len(rates) == self.sampler.max_moves:
+                return cloud, Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
+            move, fitted = self._follow(move, fitted, rates[-1])
+
+    def chains(self, cloud: Cloud) -> tuple[Cloud, Stats]:
+        """Waste-free (Dau and Chopin 2022): chains from fewer particles, all of whose states are kept."""
+        move: Any = self.sampler.move
+        fitted = self._fit(move)
+        links = [cloud]
+        rates: list[float] = []
+        moved = np.zeros(cloud.energy.shape, dtype=bool)
+        for k in range(self.sampler.chain - 1):
+            if k:
+                move, fitted = self._follow(move, fitted, rates[-1])
+            cloud, accepted = self._once(k, cloud, move, fitted)
+            links.append(cloud)
+            moved |= accepted
+            rates.append(float(accepted.mean()))
+        return _side_by_side(links), Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
+
+    def _follow(self, move: Move, fitted: list[Any], acceptance: float) -> tuple[Move, list[Any]]:
+        following = move.fallback(acceptance)
+        return (move, fitted) if following == move else (following, self._fit(following))
+
+    def _fit(self, move: Move) -> list[Any]:
+        """One proposal an island."""
+        random = np.random.default_rng([*self.seeds, 1])
+        islands = range(len(self.weights))
+        try:
+            return [move.fit(random, self.theta[:, i], self.weights[i]) for i in islands]
+        except Collapsed as error:
+            raise SamplingError(
+                f"the particles have collapsed at {self.target.describe(self.sample)}: {error}. Likely causes: too "
+                "few particles, a prior with hardly any mass where the data are, or a noise level fixed far too low.",
+                self.sample,
+            ) from None
+
+    def _once(
+        self, k: int, cloud: Cloud, move: Move, fitted: list[Any]
+    ) -> tuple[Cloud, Bool[np.ndarray, "island member"]]:
+        """One Metropolis-Hastings step for every particle, with the full ratio."""
+        random = np.random.default_rng([*self.seeds, 2, k])
+        proposals = [move.propose(random, cloud.theta[:, i], fit) for i, fit in enumerate(fitted)]
+        proposed = self._evaluate(np.stack([theta for theta, _ in proposals], axis=1))
+        lopsided = np.stack([ratio for _, ratio in proposals])
+        with np.errstate(invalid="ignore"):  # a proposal outside the prior or lost on the way: refused below
+            log_ratio = self._log_target(proposed) - self._log_target(cloud) + lopsided
+        accepted = np.log(random.random(log_ratio.shape)) < np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+        chosen = Cloud(
+            np.where(accepted, proposed.theta, cloud.theta),
+            np.where(accepted, proposed.likelihood, cloud.likelihood),
+            np.where(accepted, proposed.energy, cloud.energy),
+            _choose(accepted.ravel(), proposed.state, cloud.state),
+        )
+        return chosen, accepted
+
+    def _evaluate(self, theta: np.ndarray) -> Cloud:
+        """The filter over all samples so far."""
+        shape = theta.shape[1:]
+        state, likelihood, energy = browse(self.target, theta.reshape(theta.shape[0], -1), self.sample + 1)
+        return Cloud(theta, likelihood.reshape(shape), energy.reshape(shape), state)
+
+    def _log_target(self, cloud: Cloud) -> np.ndarray:
+        flat = cloud.theta.reshape(cloud.theta.shape[0], -1)
+        prior = np.asarray(self.target.log_prior(flat)).reshape(cloud.energy.shape)
+        return prior + cloud.likelihood - w.tempered(cloud.energy, self.share)
+
+
+def _side_by_side(links: list[Cloud]) -> Cloud:
+    """Chains laid side by side within each island."""
+    islands, count = links[0].energy.shape
+
+    def states(*leaves: Any) -> Any:
+        split = [leaf.reshape(*leaf.shape[:-1], islands, count) for leaf in leaves]
+        joined = jnp.concatenate(split, axis=-1)
+        return joined.reshape(*joined.shape[:-2], -1)
+
+    return Cloud(
+        np.concatenate([link.theta for link in links], axis=-1),
+        np.concatenate([link.likelihood for link in links], axis=-1),
+        np.concatenate([link.energy for link in links], axis=-1),
+        jax.tree.map(states, *[link.state for link in links]),
+    )

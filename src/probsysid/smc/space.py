@@ -1,0 +1,152 @@
+"""Named quantities with priors, as one vector without constraints.
+
+A sampler wants to move freely; a mass must stay positive.  Each prior's support is mapped to the whole real line by
+`biject_to`, and the density on the line carries the Jacobian of that map:
+
+    log p(u) = log p(theta(u)) + log |d theta / d u|.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+
+from probsysid.errors import InputError
+
+Theta = Float[Array, "dimension particle"]
+"""Particles in unconstrained coordinates."""
+
+SiteName = str | tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One prior: of a number, of an array, or of several numbers jointly (then `name` is a tuple)."""
+
+    name: SiteName
+    prior: Any
+    start: int
+
+    @cached_property
+    def transform(self) -> Any:
+        return dist.biject_to(self.prior.support)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the constrained value."""
+        return tuple(self.prior.batch_shape + self.prior.event_shape)
+
+    @cached_property
+    def free_shape(self) -> tuple[int, ...]:
+        """Shape of the unconstrained value."""
+        return tuple(self.transform.inverse_shape(self.shape))
+
+    @cached_property
+    def size(self) -> int:
+        return int(jnp.prod(jnp.array(self.free_shape, dtype=int))) if self.free_shape else 1
+
+    def sample(self, key: Any, count: int) -> Float[Array, "size particle"]:
+        return self.transform.inv(self.prior.sample(key, (count,))).reshape(count, self.size).T
+
+    def value(self, free: Any) -> Any:
+        return self.transform(free[self.start : self.start + self.size].reshape(self.free_shape))
+
+    def log_density(self, free: Any) -> Any:
+        part = free[self.start : self.start + self.size].reshape(self.free_shape)
+        value = self.transform(part)
+        jacobian = jnp.sum(self.transform.log_abs_det_jacobian(part, value))
+        return jnp.sum(self.prior.log_prob(value)) + jacobian
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """All sites together: sampling, density and names of the particles."""
+
+    sites: tuple[Site, ...]
+
+    @classmethod
+    def from_priors(cls, priors: Mapping[SiteName, Any]) -> "Space":
+        """Check the priors and lay them out one after the other."""
+        sites: list[Site] = []
+        start = 0
+        seen: set[str] = set()
+        for name, prior in priors.items():
+            _check_prior(name, prior)
+            for single in name if isinstance(name, tuple) else (name,):
+                if single in seen:
+                    raise InputError(f"{single!r} has two priors.")
+                seen.add(single)
+            site = Site(name, prior, start)
+            sites.append(site)
+            start += site.size
+        return cls(tuple(sites))
+
+    @property
+    def dimension(self) -> int:
+        return sum(site.size for site in self.sites)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every quantity by its own name, joint ones one by one."""
+        return tuple(n for site in self.sites for n in (site.name if isinstance(site.name, tuple) else (site.name,)))
+
+    @cached_property
+    def sample(self) -> Any:
+        """Draws from the prior: (key, count) -> theta."""
+        return jax.jit(self._sample, static_argnums=1)
+
+    @cached_property
+    def values(self) -> Any:
+        """theta -> constrained values by name, particle axis last."""
+        return jax.jit(jax.vmap(self.values_of_one, in_axes=-1, out_axes=-1))
+
+    @cached_property
+    def log_prior(self) -> Any:
+        """theta -> log density in unconstrained coordinates."""
+        return jax.jit(jax.vmap(self._log_prior, in_axes=-1))
+
+    def _sample(self, key: Any, count: int) -> Theta:
+        keys = jax.random.split(key, len(self.sites))
+        return jnp.concatenate([site.sample(k, count) for site, k in zip(self.sites, keys, strict=True)])
+
+    def values_of_one(self, free: Any) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for site in self.sites:
+            value = site.value(free)
+            if isinstance(site.name, tuple):
+                result.update({name: value[i] for i, name in enumerate(site.name)})
+            else:
+                result[site.name] = value
+        return result
+
+    def _log_prior(self, free: Any) -> Any:
+        return sum((site.log_density(free) for site in self.sites), start=jnp.zeros(()))
+
+
+def _check_prior(name: SiteName, prior: Any) -> None:
+    if not isinstance(prior, dist.Distribution):
+        raise InputError(
+            f"the prior of {name!r} is {prior!r}; it must be a distribution from probsysid.dist, such as "
+            "dist.LogNormal(0, 1)."
+        )
+    if getattr(prior, "is_discrete", False) or prior.support.is_discrete:
+        raise InputError(f"the prior of {name!r} is discrete ({type(prior).__name__}); it must be continuous.")
+    for parameter in prior.arg_constraints:
+        value = getattr(prior, parameter, None)
+        if value is not None and not bool(jnp.all(jnp.isfinite(jnp.asarray(value)))):
+            raise InputError(f"the prior of {name!r} has {parameter} = {value}; it must be finite.")
+    try:
+        dist.biject_to(prior.support)
+    except NotImplementedError:
+        raise InputError(
+            f"the prior of {name!r} ({type(prior).__name__}) has a support that cannot be unbounded."
+        ) from None
+    if isinstance(name, tuple):
+        shape = tuple(prior.batch_shape + prior.event_shape)
+        if shape != (len(name),):
+            raise InputError(f"the joint prior of {name!r} has shape {shape}; it must be ({len(name)},).")

@@ -1,0 +1,89 @@
+"""Weights of particles: how a sample changes them, and how many particles they are worth.
+
+Log weights are kept per island: arrays (island, member).  A particle whose energy is not finite gets weight zero.
+This is NumPy: the arrays are small, and nothing needs to be compiled.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import logsumexp
+
+LogWeights = Float[np.ndarray, "island member"]
+
+BISECTIONS = 60
+"""Halvings of the tempering interval: to the precision of a double."""
+
+
+class Weighted(NamedTuple):
+    """Weights after each sample of a block."""
+
+    log_weights: Float[np.ndarray, "sample island member"]
+    ess: Float[np.ndarray, "sample island"]
+    log_mean: Float[np.ndarray, "sample island"]
+    """Log of the mean weight: the evidence since the weights were last equal."""
+    lost: Float[np.ndarray, " sample"]
+    """Particles whose energy stopped being finite."""
+
+
+def effective_size(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
+    """Effective sample size of each island (paper, eq. ESS); zero where no particle is left."""
+    top = np.max(log_weights, axis=-1, keepdims=True)
+    weights = np.exp(log_weights - np.where(np.isfinite(top), top, 0.0))
+    squares = np.sum(weights**2, axis=-1)
+    return np.where(squares > 0, np.sum(weights, axis=-1) ** 2 / np.where(squares > 0, squares, 1.0), 0.0)
+
+
+def log_mean(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
+    """Log of the mean weight of each island."""
+    return logsumexp(log_weights, axis=-1) - np.log(log_weights.shape[-1])
+
+
+def normalise(log_weights: Float[np.ndarray, "*island member"]) -> Float[np.ndarray, "*island member"]:
+    """Weights that sum to one along the last axis."""
+    return np.exp(log_weights - logsumexp(log_weights, axis=-1, keepdims=True))
+
+
+def finite_or_lost(energies: np.ndarray) -> np.ndarray:
+    """Energies with plus infinity, weight zero, for whatever is not a number."""
+    return np.where(np.isfinite(energies), energies, np.inf)
+
+
+def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"]) -> Weighted:
+    """Absorb samples one after the other (paper, eq. log_lik).
+
+    The order of additions does not depend on how samples are grouped into blocks, so that a stream and a batch agree
+    to the last bit.
+    """
+    energies = finite_or_lost(energies).reshape(-1, *log_weights.shape)
+    path = np.subtract.accumulate(np.concatenate([log_weights[None], energies]))
+    lost = np.sum(np.isinf(energies) & np.isfinite(path[:-1]), axis=(1, 2))
+    return Weighted(path[1:], effective_size(path[1:]), log_mean(path[1:]), lost)
+
+
+def temper(log_weights: LogWeights, energy: LogWeights, share_of_members: float) -> float:
+    """The largest share of one more energy that keeps every island's effective size at the wanted share.
+
+    Lost particles are lost at any share above zero; an island that keeps too few because of them is held to the same
+    share of what is left.
+    """
+    alive = effective_size(log_weights - tempered(energy, 1e-300))
+    wanted = share_of_members * log_weights.shape[-1]
+    wanted = np.where(alive >= wanted, wanted, share_of_members * alive)
+
+    def enough(share: float) -> bool:
+        return bool(np.all(effective_size(log_weights - tempered(energy, share)) >= wanted))
+
+    if enough(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low
+
+
+def tempered(energy: np.ndarray, share: float) -> np.ndarray:
+    """A share of an energy; infinite energies stay infinite at any positive share and vanish at zero."""
+    return share * energy if share > 0 else np.zeros_like(energy)
