@@ -177,8 +177,8 @@ class Model:
                     f"{which} must return a dictionary by name, such as {{{names[0]!r}: ...}}; "
                     f"it returned {type(values).__name__}."
                 )
-            used_inputs.extend(name for name in u.asked if name not in used_inputs)
-            used_parameters.extend(name for name in p.asked if name not in used_parameters)
+            used_inputs.extend(name for name in u._asked if name not in used_inputs)
+            used_parameters.extend(name for name in p._asked if name not in used_parameters)
             keys.extend(str(key) for key in values)
             return {str(key): _as_number(which, key, value) for key, value in values.items()}
 

@@ -13,8 +13,8 @@ class UnknownName(InputError, AttributeError):
     """A model function asked for a name that does not exist."""
 
 
-class Names(Mapping[str, Any]):
-    """A read-only mapping whose entries are also attributes."""
+class Names:
+    """Read-only values by name, as attributes or items.  It has no methods, so that no name is taken."""
 
     def __init__(self, kind: str, values: Mapping[str, Any]):
         self.__dict__["_kind"] = kind
@@ -27,18 +27,18 @@ class Names(Mapping[str, Any]):
             raise UnknownName(self._complaint(name)) from None
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # protocol look-ups by Python itself, such as copy's
+        if name.startswith("_"):  # look-ups by Python itself, such as copy's
             raise AttributeError(name)
         return self[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise InputError(f"the {self._kind} {name!r} cannot be assigned to: model functions return new values.")
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
     def __repr__(self) -> str:
         return f"<{self._kind}: {', '.join(self._values)}>"
@@ -54,9 +54,9 @@ class Discovery(Names):
     def __init__(self, kind: str, known: Mapping[str, Any], default: Any):
         super().__init__(kind, known)
         self.__dict__["_default"] = default
-        self.__dict__["asked"] = []
+        self.__dict__["_asked"] = []
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.asked:
-            self.asked.append(name)
+        if name not in self._asked:
+            self._asked.append(name)
         return self._values.get(name, self._default)

@@ -26,14 +26,23 @@ def prepare(record: Record, system: System, substeps: int) -> Sample:
         axis=-1,
     )
     scales = np.stack([layout.scales(step) for step in steps]) if record.dt is None else None
+    inputs = record.input_derivatives(derivatives)[:, used, :]
+    before = np.maximum(np.arange(record.samples) - 1, 0)
     return Sample(
         grid=record.input_grid(substeps)[:, :, used],
-        inputs=record.input_derivatives(derivatives)[:, used, :],
+        inputs=_values_only(inputs) if system.restarts else inputs,
+        departure=inputs[before],
         outputs=_outputs(record, system),
         unit=np.concatenate([np.ones((1, *unit.shape[1:])), unit]),
         scales=np.tile(layout.scales(steps[0]), (record.samples, 1)) if scales is None else scales,
-        rescale=None if scales is None else scales[np.maximum(np.arange(record.samples) - 1, 0)] / scales,
+        rescale=None if scales is None else scales[before] / scales,
     )
+
+
+def _values_only(inputs: np.ndarray) -> np.ndarray:
+    """Inputs without derivatives: with restarts, higher derivatives at the start are renewed before they are used, and
+    a stream would not know them."""
+    return np.concatenate([inputs[..., :1], np.zeros_like(inputs[..., 1:])], axis=-1)
 
 
 def step_lengths(record: Record) -> np.ndarray:

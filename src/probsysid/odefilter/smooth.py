@@ -39,10 +39,10 @@ class Trajectory(NamedTuple):
 
     time: Float[np.ndarray, " point"]
     filtered: Gaussian
-    before: Gaussian | None
-    """The same before a restart and the data; None without restarts."""
+    departing: Gaussian | None
+    """The same after a restart, where one follows; None without restarts."""
     restarted: Bool[np.ndarray, " point"]
-    """Where a restart renewed the higher derivatives: at samples, not at the steps and points between them."""
+    """Where a restart follows: at samples, not at the steps and points between them."""
     variance: Float[Array, "point coordinate particle"]
     """Squared diffusion of the step that leads to the point."""
     energy: Float[Array, "sample particle"]
@@ -65,12 +65,14 @@ def trace(system: System, particles: Particle, samples: Sample, time: np.ndarray
     """Run the filter and keep every step."""
     substeps = samples.grid.shape[1]
     one = _trace_one(system, substeps)
-    filtered, before, variance, energy, innovation = jax.jit(jax.vmap(one, in_axes=(-1, None), out_axes=-1))(
+    filtered, departing, variance, energy, innovation = jax.jit(jax.vmap(one, in_axes=(-1, None), out_axes=-1))(
         particles, samples
     )
     points = _points(time, substeps)
-    restarted = system.restarts & (np.arange(len(points)) > 0) & (np.arange(len(points)) % substeps == 0)
-    return Trajectory(points, filtered, before, restarted, variance, energy, innovation[:, :, 0], innovation[:, :, 1])
+    restarted = system.restarts & (np.arange(len(points)) % substeps == 0)
+    return Trajectory(
+        points, filtered, departing, restarted, variance, energy, innovation[:, :, 0], innovation[:, :, 1]
+    )
 
 
 def _points(time: np.ndarray, substeps: int) -> np.ndarray:
@@ -94,30 +96,33 @@ def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], An
         moments = _moments(system, state, first)
 
         def step(state: State, sample: Sample) -> tuple[State, Any]:
-            points, befores, variances = [], [], []
+            points, departures, variances = [], [], []
             if sample.rescale is not None:
-                state = system._rescale(state, sample.rescale)
+                state = system.rescale(state, sample.rescale)
+            if system.restarts:
+                state = system.restart(state, particle, sample)
             for j in range(substeps):
+                departures.append(_moments(system, state, sample))
                 state = system.advance(state, particle, sample, sample.grid[j], sample.unit[j])
-                befores.append(_moments(system, state, sample))
                 if j == substeps - 1:
-                    if system.restarts:
-                        state = system.restart(state, particle, sample)
                     state, energy, innovation = observed(state, particle, sample)
                 points.append(_moments(system, state, sample))
                 variances.append(jnp.stack(state.variance))
-            return _dense(state), (_stack(points), _stack(befores), jnp.stack(variances), energy, innovation)
+            return _dense(state), (_stack(points), _stack(departures), jnp.stack(variances), energy, innovation)
 
-        _, (points, befores, variances, energies, innovations) = lax.scan(step, _dense(state), rest)
+        _, (points, departures, variances, energies, innovations) = lax.scan(step, _dense(state), rest)
 
         def join(head: Any, tail: Any) -> Any:
             return jnp.concatenate([head[None], tail.reshape(-1, *tail.shape[2:])])
 
+        def leave(many: Any, filtered: Any) -> Any:
+            return jnp.concatenate([many.reshape(-1, *many.shape[2:]), filtered[-1:]])
+
         filtered = jax.tree.map(join, moments, points)
-        before = jax.tree.map(join, moments, befores) if system.restarts else None
+        departing = jax.tree.map(leave, departures, filtered) if system.restarts else None
         variance = join(jnp.stack(state.variance), variances)
         energies = jnp.concatenate([jnp.asarray(energy)[None], energies])
-        return filtered, before, variance, energies, jnp.concatenate([innovation[None], innovations])
+        return filtered, departing, variance, energies, jnp.concatenate([innovation[None], innovations])
 
     return run
 
@@ -152,18 +157,19 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
         base = np.clip(np.searchsorted(known, new, side="right") - 1, 0, len(known) - 2)
         variance = trajectory.variance[base + 1]
         transitions, noises = zip(*(_prior(layout, new[i] - known[b]) for i, b in enumerate(base)), strict=True)
-        filtered = Gaussian(trajectory.filtered.mean[base], trajectory.filtered.factor[base])
-        predicted = _predict_all(layout, filtered, variance, jnp.asarray(transitions), jnp.asarray(noises))
+        departing = trajectory.filtered if trajectory.departing is None else trajectory.departing
+        leaving = jax.tree.map(lambda leaf: leaf[base], departing)
+        predicted = _predict_all(layout, leaving, variance, jnp.asarray(transitions), jnp.asarray(noises))
         order = np.argsort(np.concatenate([known, new]), kind="stable")
 
         def merge(old: Any, added: Any) -> Any:
             return jnp.concatenate([old, added])[order]
 
-        before = trajectory.before
+        restarting = trajectory.departing
         trajectory = trajectory._replace(
             time=np.concatenate([known, new])[order],
             filtered=jax.tree.map(merge, trajectory.filtered, predicted),
-            before=None if before is None else jax.tree.map(merge, before, predicted),
+            departing=None if restarting is None else jax.tree.map(merge, restarting, predicted),
             restarted=np.concatenate([trajectory.restarted, np.zeros(len(new), dtype=bool)])[order],
             variance=merge(trajectory.variance, variance),
         )
@@ -201,19 +207,18 @@ def conditionals(trajectory: Trajectory, layout: Layout) -> Conditional:
     transitions = jnp.asarray(np.stack([a for a, _ in priors]))[which]
     noises = jnp.asarray(np.stack([noise for _, noise in priors]))[which]
     sigma = jnp.sqrt(trajectory.variance[1:])[:, np.array(layout.coordinate)]
-    now = jax.tree.map(lambda leaf: leaf[:-1], trajectory.filtered)
-    backward = _step_laws(now, sigma, transitions, noises)
-    if trajectory.before is None:
-        return backward
-    arriving = jax.tree.map(lambda leaf: leaf[1:], trajectory.before)
-    physical = np.array(layout.physical)
-    restart = _restart_laws(arriving, jnp.asarray(np.eye(layout.size)[physical]))
-    restarted = trajectory.restarted[1:]
+    filtered = jax.tree.map(lambda leaf: leaf[:-1], trajectory.filtered)
+    if trajectory.departing is None:
+        return _step_laws(filtered, sigma, transitions, noises)
+    departing = jax.tree.map(lambda leaf: leaf[:-1], trajectory.departing)
+    backward = _step_laws(departing, sigma, transitions, noises)
+    restart = _restart_laws(filtered, jnp.asarray(np.eye(layout.size)[np.array(layout.physical)]))
+    restarted = trajectory.restarted[:-1]
 
     def where_restarted(through: Any, direct: Any) -> Any:
         return jnp.where(restarted.reshape(-1, *[1] * (direct.ndim - 1)), through, direct)
 
-    return jax.tree.map(where_restarted, _compose(backward, restart), backward)
+    return jax.tree.map(where_restarted, _compose(restart, backward), backward)
 
 
 @jax.jit
@@ -227,14 +232,14 @@ def _step_laws(now: Gaussian, sigma: Any, transitions: Any, noises: Any) -> Cond
 
 
 @jax.jit
-def _restart_laws(arriving: Gaussian, physical: Any) -> Conditional:
+def _restart_laws(filtered: Gaussian, physical: Any) -> Conditional:
     """The state before a restart given the one after: they share the physical components and nothing else."""
 
     def law(state: Gaussian) -> Conditional:
         result = _given(physical @ state.factor, state.factor, physical @ state.mean, state.mean)
         return result._replace(gain=result.gain @ physical)
 
-    return jax.vmap(jax.vmap(law), in_axes=-1, out_axes=-1)(arriving)
+    return jax.vmap(jax.vmap(law), in_axes=-1, out_axes=-1)(filtered)
 
 
 @jax.jit

@@ -2,9 +2,12 @@
 
 Everything here is written for plain numbers; `filter.py` maps it over particles.  One sampling interval is
 
+    restart    where an input may have jumped at the sample before: new higher derivatives from the ODE
     advance    a number of steps, each: predict with the prior, condition on the ODE
-    restart    where an input jumps: new higher derivatives from the ODE
     observe    condition on the data, giving the energy
+
+A restart comes when the interval is known, not at the sample before it: that way the slope of a linearly
+interpolated input is at hand, and a stream can do exactly what a batch does.
 
 All quantities are in the scaled coordinates of `iwp.py` unless a name says otherwise.  Where the ODE is imposed
 exactly, the highest derivatives are functions of the physical components and need no rows of their own: the
@@ -47,7 +50,10 @@ class Sample(NamedTuple):
     grid: Any
     """Inputs at the end of each step of the interval, approached from the left: (substeps, input)."""
     inputs: Any
-    """Inputs and their time derivatives at the sample, from the right: (input, derivative)."""
+    """Inputs and their time derivatives at the sample, from the right: (input, derivative).  The derivatives serve
+    the start alone."""
+    departure: Any
+    """The same at the sample before, where the interval begins."""
     outputs: Any
     """Measured outputs, NaN where missing."""
     unit: Any
@@ -85,7 +91,7 @@ class System:
     joint: bool = True
     """Whether the state is conditioned on the data."""
     restarts: bool = False
-    """Whether higher derivatives are renewed at every sample because inputs jump there."""
+    """Whether higher derivatives are renewed at the start of every interval because inputs jump at samples."""
 
     @cached_property
     def free(self) -> tuple[int, ...]:
@@ -102,7 +108,7 @@ class System:
             [sd / sample.scales[i] if k == j else None for k, _ in enumerate(blank)]
             for j, (i, sd) in enumerate(zip(self.layout.physical, particle.initial_sd, strict=True))
         ]
-        mean, factor, slopes = self._from_physical(particle, sample, particle.initial_mean, rows)
+        mean, factor, slopes = self._from_physical(particle, sample, sample.inputs, particle.initial_mean, rows)
         coordinates = range(len(self.layout.orders))
         return State(
             mean,
@@ -113,19 +119,19 @@ class System:
         )
 
     def restart(self, state: State, particle: Particle, sample: Sample) -> State:
-        """New higher derivatives from the ODE, given the physical components."""
+        """New higher derivatives from the ODE where the interval begins, given the physical components."""
         layout = self.layout
         physical = [state.mean[i] * sample.scales[i] for i in layout.physical]
         rows = state.factor[: len(layout.physical)]
-        mean, factor, slopes = self._from_physical(particle, sample, physical, rows)
+        mean, factor, slopes = self._from_physical(particle, sample, sample.departure, physical, rows)
         return state._replace(mean=mean, factor=factor, jacobian=slopes)
 
     def _from_physical(
-        self, particle: Particle, sample: Sample, physical: list[Any], rows: list[Row]
+        self, particle: Particle, sample: Sample, derivatives: Any, physical: list[Any], rows: list[Row]
     ) -> tuple[list[Any], list[Row], list[Row]]:
         """All components from the physical ones: Taylor coefficients for the mean, their Jacobian for the rows."""
         layout, scales = self.layout, sample.scales
-        inputs = [list(values) for values in sample.inputs]
+        inputs = [list(values) for values in derivatives]
 
         def complete(point: Any) -> list[Any]:
             return taylor_derivatives(
@@ -159,12 +165,14 @@ class System:
     def interval(self, state: State, particle: Particle, sample: Sample) -> State:
         """From just after the previous sample's data to just before this one's."""
         if sample.rescale is not None:
-            state = self._rescale(state, sample.rescale)
+            state = self.rescale(state, sample.rescale)
+        if self.restarts:
+            state = self.restart(state, particle, sample)
         for j in range(sample.grid.shape[0]):
             state = self.advance(state, particle, sample, sample.grid[j], sample.unit[j])
-        return self.restart(state, particle, sample) if self.restarts else state
+        return state
 
-    def _rescale(self, state: State, rescale: Any) -> State:
+    def rescale(self, state: State, rescale: Any) -> State:
         """Change of units where the step length changes."""
         layout = self.layout
         mean = [value * rescale[i] for i, value in enumerate(state.mean)]
@@ -287,6 +295,8 @@ class System:
     def observe(self, state: State, particle: Particle, sample: Sample) -> tuple[State, Any, list[tuple[Any, Any]]]:
         """Condition on the sample's outputs.  Returns the energy and each output's innovation and variance."""
         layout, scales = self.layout, sample.scales
+        if self.restarts:
+            state = self._follow_jump(state, particle, sample)
         seen = (*layout.physical, *layout.highest)
         point = [state.mean[i] * scales[i] for i in seen]
         split = len(layout.physical)
@@ -313,6 +323,17 @@ class System:
             mean = self._complete_mean(free_mean, state.mean, values, state.jacobian)
             state = state._replace(mean=mean, factor=factor)
         return state, energy, innovations
+
+    def _follow_jump(self, state: State, particle: Particle, sample: Sample) -> State:
+        """The highest derivatives after the inputs have jumped to the values of the sample: an accelerometer feels it."""
+        if self.ode_noise:
+            return state
+        inputs = [values[0] for values in sample.inputs]
+        values, slopes = self._linearised_dynamics(particle, state.mean, inputs, sample.scales)
+        mean = list(state.mean)
+        for i, value in zip(self.layout.highest, values, strict=True):
+            mean[i] = value
+        return state._replace(mean=mean, jacobian=slopes)
 
 
 def _sparse(matrix: np.ndarray) -> list[Row]:

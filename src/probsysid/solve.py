@@ -1,0 +1,202 @@
+"""A probabilistic ODE solver on its own: the solution with error bars from the numerical integration.
+
+solution = solve(model, {"m": 1.0, "c": 0.1}, record, initial={"x": 1.0})
+solution.mean["x"], solution.sd["x"]      # at the record's samples
+solution.at(times)                        # anywhere between them
+solution.samples(100)["x"]                # joint draws of the whole path
+solution.plot("solution.png")
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from probsysid.errors import InputError
+from probsysid.initial_state import initial_moments
+from probsysid.model import Model
+from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.linearise import jacobian
+from probsysid.odefilter.samples import prepare
+from probsysid.odefilter.smooth import Gaussian, Trajectory, refine, sample_paths, smooth, trace
+from probsysid.odefilter.solver import Solver
+from probsysid.odefilter.step import Particle, System
+from probsysid.record import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def solve(
+    model: Model,
+    parameters: Mapping[str, float],
+    record: Record | Any,
+    *,
+    initial: Mapping[str, Any] | None = None,
+    solver: Solver = Solver(),
+) -> "Solution":
+    """Integrate a model for given parameters; measured outputs, if there are any, are not looked at.
+
+    Args:
+        model: the ODE.
+        parameters: a value for each of its parameters.
+        record: inputs and sample times; for a model without inputs an increasing array of times will do.
+        initial: value, or `dist.Normal`, of each physical component (`x`, `dx`); those not named are exactly zero.
+        solver: settings of the integration.
+    """
+    record = record if isinstance(record, Record) else Record(time=np.asarray(record, dtype=float))
+    if record.samples < 2:
+        raise InputError(f"the record has {record.samples} sample; a solution needs at least 2.")
+    model.check_parameters(parameters, where="parameters")
+    system = solver.system(model, record.jump_order)
+    particle = _particle(model, parameters, initial or {})
+    samples = prepare(record, system, solver.steps)
+    samples = samples._replace(outputs=np.full_like(samples.outputs, np.nan))
+    trajectory = trace(system, particle, jax.tree.map(jnp.asarray, samples), record.time)
+    return Solution(system, particle, record, trajectory, record.time)
+
+
+def _particle(model: Model, parameters: Mapping[str, float], initial: Mapping[str, Any]) -> Particle:
+    """One particle, with its axis."""
+    values = {}
+    for name, value in parameters.items():
+        try:
+            values[name] = jnp.asarray(value, dtype=float)[..., None]
+        except (TypeError, ValueError):
+            raise InputError(f"parameter {name!r} is {value!r}; it must be a number.") from None
+        expected = model.shapes.get(name, ())
+        if values[name].shape[:-1] != expected:
+            raise InputError(f"parameter {name!r} has shape {values[name].shape[:-1]}; the model expects {expected}.")
+    moments = initial_moments(model, initial)
+    return Particle(
+        parameters=values,
+        noise=[jnp.ones(1) for _ in model.output_names],
+        initial_mean=[jnp.full(1, mean) for mean, _ in moments],
+        initial_sd=[jnp.full(1, sd) for _, sd in moments],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Mean, standard deviation and draws of the solution of an ODE, at chosen times."""
+
+    system: System
+    particle: Particle
+    record: Record
+    trajectory: Trajectory
+    time: Float[np.ndarray, " time"]
+
+    @property
+    def layout(self) -> Layout:
+        return self.system.layout
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The physical components and the highest derivative of each coordinate."""
+        model = self.system.model
+        return (*model.physical_names, *model.highest_names)
+
+    @cached_property
+    def mean(self) -> dict[str, np.ndarray]:
+        """Mean of each component and output."""
+        mean = np.asarray(self._states.mean[..., 0])
+        return {**self._by_name(mean), **{k: v[0] for k, v in self._outputs.items()}}
+
+    @cached_property
+    def sd(self) -> dict[str, np.ndarray]:
+        """Standard deviation of each component and output: how far the integration may be off."""
+        sd = np.asarray(self._states.sd[..., 0])
+        return {**self._by_name(sd), **{k: v[1] for k, v in self._outputs.items()}}
+
+    @cached_property
+    def diffusion(self) -> dict[str, np.ndarray]:
+        """Square root of the diffusion of each coordinate, at the end of the record."""
+        final = np.sqrt(np.asarray(self.trajectory.variance[-1, :, 0]))
+        return dict(zip(self.system.model.coordinates, final, strict=True))
+
+    def at(self, times: Any) -> "Solution":
+        """The same solution at other times within the record."""
+        times = np.atleast_1d(np.asarray(times, dtype=float))
+        first, last = self.record.time[0], self.record.time[-1]
+        if times.size == 0 or not np.all((times >= first) & (times <= last)):
+            outside = times[(times < first) | (times > last) | np.isnan(times)]
+            found = f"{outside[0]:g}" if outside.size else "none"
+            raise InputError(f"times must lie within the record, from {first:g} to {last:g}; found {found}.")
+        return replace(self, time=times)
+
+    def samples(self, draws: int = 100, seed: int = 0) -> dict[str, Float[np.ndarray, "draw time"]]:
+        """Joint draws of the whole path, by component and output."""
+        trajectory, where = self._refined
+        paths = np.asarray(sample_paths(jax.random.key(seed), trajectory, self.layout, draws))[:, where, :, 0]
+        result = self._by_name(paths)
+        model, split = self.system.model, len(self.layout.physical)
+        seen = np.array([*self.layout.physical, *self.layout.highest])
+
+        def outputs(state: Any, inputs: Any, parameters: Any) -> list[Any]:
+            return model.measured(list(state[:split]), list(state[split:]), list(inputs), parameters)
+
+        over_time = jax.vmap(outputs, in_axes=(0, 0, None))
+        values = jax.vmap(over_time, in_axes=(0, None, None))(paths[..., seen], self._inputs, self._parameters)
+        return {**result, **{name: np.asarray(v) for name, v in zip(model.output_names, values, strict=True)}}
+
+    def to_xarray(self) -> xr.Dataset:
+        """Mean and sd as an xarray data set over time."""
+        variables = {f"{name}": ("time", value) for name, value in self.mean.items()}
+        variables |= {f"{name}_sd": ("time", value) for name, value in self.sd.items()}
+        return xr.Dataset(variables, coords={"time": self.time})
+
+    def plot(self, path: Any = None, names: Any = None) -> "Figure":
+        """Mean with a band of two standard deviations, and the standard deviation below it."""
+        from probsysid.report.solution import plot_solution
+
+        return plot_solution(self, path, names)
+
+    @cached_property
+    def _refined(self) -> tuple[Trajectory, np.ndarray]:
+        return refine(self.trajectory, self.layout, self.time)
+
+    @cached_property
+    def _states(self) -> Gaussian:
+        trajectory, where = self._refined
+        return jax.tree.map(lambda leaf: leaf[where], smooth(trajectory, self.layout))
+
+    @cached_property
+    def _inputs(self) -> np.ndarray:
+        model = self.system.model
+        used = [self.record.input_names.index(name) for name in model.input_names]
+        return self.record.input_at(self.time)[:, used]
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return {name: value[..., 0] for name, value in self.particle.parameters.items()}
+
+    def _by_name(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        index = (*self.layout.physical, *self.layout.highest)
+        return {name: values[..., i] for name, i in zip(self.names, index, strict=True)}
+
+    @cached_property
+    def _outputs(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Mean and sd of each output, by linearisation around the mean."""
+        model, split = self.system.model, len(self.layout.physical)
+        seen = np.array([*self.layout.physical, *self.layout.highest])
+
+        def moments(mean: Any, factor: Any, inputs: Any, parameters: Any) -> Any:
+            def function(x: Any) -> list[Any]:
+                return model.measured(x[:split], x[split:], list(inputs), parameters)
+
+            point = list(mean[seen])
+            slopes = jacobian(function, point, model.outputs_dependence)
+            dense = jnp.stack([jnp.stack([jnp.zeros(()) if s is None else s for s in row]) for row in slopes])
+            return jnp.stack(function(point)), jnp.linalg.norm(dense @ factor[seen], axis=1)
+
+        states = self._states
+        values, sds = jax.vmap(moments, in_axes=(0, 0, 0, None))(
+            states.mean[..., 0], states.factor[..., 0], self._inputs, self._parameters
+        )
+        return {name: (np.asarray(values[:, j]), np.asarray(sds[:, j])) for j, name in enumerate(model.output_names)}
