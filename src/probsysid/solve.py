@@ -22,7 +22,6 @@ from probsysid.errors import InputError
 from probsysid.initial_state import initial_moments
 from probsysid.model import Model
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.linearise import jacobian
 from probsysid.odefilter.samples import prepare
 from probsysid.odefilter.smooth import Gaussian, Trajectory, refine, sample_paths, smooth, trace
 from probsysid.odefilter.solver import Solver
@@ -98,21 +97,19 @@ class Solution:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The physical components and the highest derivative of each coordinate."""
+        """Physical components, highest derivatives and outputs (an output named like a component is that output)."""
         model = self.system.model
-        return (*model.physical_names, *model.highest_names)
+        return tuple(dict.fromkeys((*model.physical_names, *model.highest_names, *model.output_names)))
 
-    @cached_property
+    @property
     def mean(self) -> dict[str, np.ndarray]:
         """Mean of each component and output."""
-        mean = np.asarray(self._states.mean[..., 0])
-        return {**self._by_name(mean), **{k: v[0] for k, v in self._outputs.items()}}
+        return dict(zip(self.names, self._moments[0].T, strict=True))
 
-    @cached_property
+    @property
     def sd(self) -> dict[str, np.ndarray]:
         """Standard deviation of each component and output: how far the integration may be off."""
-        sd = np.asarray(self._states.sd[..., 0])
-        return {**self._by_name(sd), **{k: v[1] for k, v in self._outputs.items()}}
+        return dict(zip(self.names, self._moments[1].T, strict=True))
 
     @cached_property
     def diffusion(self) -> dict[str, np.ndarray]:
@@ -133,17 +130,10 @@ class Solution:
     def samples(self, draws: int = 100, seed: int = 0) -> dict[str, Float[np.ndarray, "draw time"]]:
         """Joint draws of the whole path, by component and output."""
         trajectory, where = self._refined
-        paths = np.asarray(sample_paths(jax.random.key(seed), trajectory, self.layout, draws))[:, where, :, 0]
-        result = self._by_name(paths)
-        model, split = self.system.model, len(self.layout.physical)
-        seen = np.array([*self.layout.physical, *self.layout.highest])
-
-        def outputs(state: Any, inputs: Any, parameters: Any) -> list[Any]:
-            return model.measured(list(state[:split]), list(state[split:]), list(inputs), parameters)
-
-        over_time = jax.vmap(outputs, in_axes=(0, 0, None))
-        values = jax.vmap(over_time, in_axes=(0, None, None))(paths[..., seen], self._inputs, self._parameters)
-        return {**result, **{name: np.asarray(v) for name, v in zip(model.output_names, values, strict=True)}}
+        paths = sample_paths(jax.random.key(seed), trajectory, self.layout, draws)[..., 0][:, where]
+        over_time = jax.vmap(self._quantities, in_axes=(0, 0))
+        values = jax.vmap(over_time, in_axes=(0, None))(paths[..., np.array(self.layout.physical)], self._inputs)
+        return {name: np.asarray(values[..., j]) for j, name in enumerate(self.names)}
 
     def to_xarray(self) -> xr.Dataset:
         """Mean and sd as an xarray data set over time."""
@@ -176,27 +166,27 @@ class Solution:
     def _parameters(self) -> dict[str, Any]:
         return {name: value[..., 0] for name, value in self.particle.parameters.items()}
 
-    def _by_name(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        index = (*self.layout.physical, *self.layout.highest)
-        return {name: values[..., i] for name, i in zip(self.names, index, strict=True)}
+    def _quantities(self, physical: Any, inputs: Any) -> Any:
+        """Everything that is reported, as a function of the physical components; the ODE gives the highest derivatives.
+
+        Where an input jumps this is the value just after.
+        """
+        model, parameters = self.system.model, self._parameters
+        state, given = list(physical), list(inputs)
+        highest = model.highest_derivatives(state, given, parameters)
+        values = dict(zip((*model.physical_names, *model.highest_names), (*state, *highest), strict=True))
+        values |= dict(zip(model.output_names, model.measured(state, highest, given, parameters), strict=True))
+        return jnp.stack([values[name] for name in self.names])
 
     @cached_property
-    def _outputs(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Mean and sd of each output, by linearisation around the mean."""
-        model, split = self.system.model, len(self.layout.physical)
-        seen = np.array([*self.layout.physical, *self.layout.highest])
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of everything that is reported, by linearisation around the mean."""
+        physical = np.array(self.layout.physical)
 
-        def moments(mean: Any, factor: Any, inputs: Any, parameters: Any) -> Any:
-            def function(x: Any) -> list[Any]:
-                return model.measured(x[:split], x[split:], list(inputs), parameters)
-
-            point = list(mean[seen])
-            slopes = jacobian(function, point, model.outputs_dependence)
-            dense = jnp.stack([jnp.stack([jnp.zeros(()) if s is None else s for s in row]) for row in slopes])
-            return jnp.stack(function(point)), jnp.linalg.norm(dense @ factor[seen], axis=1)
+        def moments(mean: Any, factor: Any, inputs: Any) -> Any:
+            values, along = jax.linearize(lambda x: self._quantities(x, inputs), mean[physical])
+            return values, jnp.linalg.norm(jax.vmap(along, in_axes=1, out_axes=1)(factor[physical]), axis=1)
 
         states = self._states
-        values, sds = jax.vmap(moments, in_axes=(0, 0, 0, None))(
-            states.mean[..., 0], states.factor[..., 0], self._inputs, self._parameters
-        )
-        return {name: (np.asarray(values[:, j]), np.asarray(sds[:, j])) for j, name in enumerate(model.output_names)}
+        values, sds = jax.jit(jax.vmap(moments))(states.mean[..., 0], states.factor[..., 0], self._inputs)
+        return np.asarray(values), np.asarray(sds)

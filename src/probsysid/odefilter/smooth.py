@@ -35,7 +35,7 @@ class Gaussian(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """All that the filter went through."""
+    """All that the filter went through.  Where inputs jump, states are those just before."""
 
     time: Float[np.ndarray, " point"]
     filtered: Gaussian
@@ -104,9 +104,10 @@ def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], An
             for j in range(substeps):
                 departures.append(_moments(system, state, sample))
                 state = system.advance(state, particle, sample, sample.grid[j], sample.unit[j])
+                arrived = state
                 if j == substeps - 1:
                     state, energy, innovation = observed(state, particle, sample)
-                points.append(_moments(system, state, sample))
+                points.append(_moments(system, system.before_jump(state, arrived), sample))
                 variances.append(jnp.stack(state.variance))
             return _dense(state), (_stack(points), _stack(departures), jnp.stack(variances), energy, innovation)
 

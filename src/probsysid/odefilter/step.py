@@ -325,7 +325,7 @@ class System:
         return state, energy, innovations
 
     def _follow_jump(self, state: State, particle: Particle, sample: Sample) -> State:
-        """The highest derivatives after the inputs have jumped to the values of the sample: an accelerometer feels it."""
+        """The highest derivatives after the inputs have jumped to the sample's values: what an accelerometer feels."""
         if self.ode_noise:
             return state
         inputs = [values[0] for values in sample.inputs]
@@ -334,6 +334,16 @@ class System:
         for i, value in zip(self.layout.highest, values, strict=True):
             mean[i] = value
         return state._replace(mean=mean, jacobian=slopes)
+
+    def before_jump(self, observed: State, arrived: State) -> State:
+        """The state after the data, with the highest derivatives as they were before the inputs jumped.
+
+        The step that led to the sample knows only these: looking back needs them.
+        """
+        free_mean = [observed.mean[i] for i in self.free]
+        highest = [arrived.mean[i] for i in self.layout.highest]
+        mean = self._complete_mean(free_mean, arrived.mean, highest, arrived.jacobian)
+        return observed._replace(mean=mean, jacobian=arrived.jacobian)
 
 
 def _sparse(matrix: np.ndarray) -> list[Row]:
