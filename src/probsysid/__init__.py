@@ -6,12 +6,16 @@ _runtime.configure()
 
 from probsysid import dist  # noqa: E402
 from probsysid._version import __version__  # noqa: E402
-from probsysid.errors import InputError  # noqa: E402
+from probsysid.errors import InputError, SamplingError  # noqa: E402
+from probsysid.identify import identify  # noqa: E402
 from probsysid.model import Model  # noqa: E402
 from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE  # noqa: E402
 from probsysid.odefilter.linearise import EKF0, EKF1  # noqa: E402
 from probsysid.odefilter.solver import Solver  # noqa: E402
+from probsysid.online import Identifier  # noqa: E402
+from probsysid.posterior import Posterior  # noqa: E402
 from probsysid.record import Record  # noqa: E402
+from probsysid.smc.options import Sampler  # noqa: E402
 from probsysid.solve import Solution, solve  # noqa: E402
 
 __all__ = [
@@ -19,13 +23,18 @@ __all__ = [
     "EKF1",
     "Dynamic",
     "Fixed",
+    "Identifier",
     "InputError",
     "Model",
+    "Posterior",
     "QuasiMLE",
     "Record",
+    "Sampler",
+    "SamplingError",
     "Solution",
     "Solver",
     "__version__",
     "dist",
+    "identify",
     "solve",
 ]

@@ -145,41 +145,40 @@ def _check_levels(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> 
             raise InputError(f"{kind} of {name!r} is {value!r}; it must be a positive number or a prior.")
 
 
-@dataclass(frozen=True, eq=False)
-class Experiment:
-    """A question and its records, one after the other: a `Target` for the sampler."""
+class FilterTarget:
+    """A `Target` for the sampler whose energies come from the ODE filter, over records one after the other."""
 
-    question: Question
-    records: tuple[Record, ...]
-    particles: int
+    def __init__(self, question: Question, particles: int):
+        self.question = question
+        self.particles = particles
+
+    # What a kind of target has to know
+
+    @property
+    def filters(self) -> Sequence[Filter]:
+        """One filter a record."""
+        raise NotImplementedError
+
+    @property
+    def data(self) -> Sequence[Sample]:
+        """Samples of each record, with room after them to fill the last chunk."""
+        raise NotImplementedError
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Index of each record's first sample, and the end."""
+        raise NotImplementedError
+
+    def describe(self, sample: int) -> str:
+        """How messages call a sample."""
+        raise NotImplementedError
+
+    # Target
 
     @cached_property
     def chunk(self) -> int:
+        """Samples that the filter takes at once."""
         return int(min(CHUNK, max(8, MEMORY // (8 * self.particles))))
-
-    @cached_property
-    def filters(self) -> tuple[Filter, ...]:
-        """One filter a record; records whose inputs behave alike share one, and so its compiled programs."""
-        made: dict[bool, Filter] = {}
-        result = []
-        for record in self.records:
-            system = self.question.solver.system(self.question.model, record.jump_order)
-            result.append(made.setdefault(system.restarts, Filter(system)))
-        return tuple(result)
-
-    @cached_property
-    def data(self) -> tuple[Sample, ...]:
-        """Samples of each record, padded at the end so that every chunk has the same length."""
-        steps = self.question.solver.steps
-        pairs = zip(self.records, self.filters, strict=True)
-        return tuple(_padded(prepare(record, f.system, steps), self.chunk) for record, f in pairs)
-
-    @cached_property
-    def offsets(self) -> tuple[int, ...]:
-        """Index of each record's first sample, and the end."""
-        return tuple(int(o) for o in np.cumsum([0, *(record.samples for record in self.records)]))
-
-    # Target
 
     @property
     def samples(self) -> int:
@@ -191,50 +190,79 @@ class Experiment:
     def log_prior(self, theta: Any) -> Any:
         return self.question.space.log_prior(theta)
 
+    def cost(self, stop: int) -> int:
+        return stop
+
     def limit(self, first: int) -> int:
         record, local = self._locate(first)
         if local == 0:
             return first + 1
-        # ranges end on the same samples however one gets there, so that cached chunks are shared
-        end = 1 + ((local - 1) // self.chunk + 1) * self.chunk
-        return min(self.offsets[record] + end, self.offsets[record + 1])
+        start = self._chunk_start(local)
+        return min(self.offsets[record] + start + self.chunk, self.offsets[record + 1])
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
         record, local = self._locate(first)
-        particles = self._particles[record](theta)
+        particles = self._particles(record)(theta)
         if local == 0:
             state, energy = self.filters[record].start(particles, _slice(self.data[record], 0, 1))
             return state, energy[None]
-        start = 1 + (local - 1) // self.chunk * self.chunk
+        start = self._chunk_start(local)
         samples = _slice(self.data[record], start, start + self.chunk)
-        state, energies = self.filters[record].advance(
-            state, particles, samples, local - start, last - first + local - start
-        )
-        return state, _from_row(energies, local - start)
+        row = local - start
+        state, energies = self.filters[record].advance(state, particles, samples, row, row + last - first)
+        return state, energies if row == 0 else _from_row(energies, row)
+
+    def _chunk_start(self, local: int) -> int:
+        """Chunks begin at the same samples however one gets there."""
+        return 1 + (local - 1) // self.chunk * self.chunk
+
+    def _locate(self, sample: int) -> tuple[int, int]:
+        """Record, and index in it."""
+        record = int(np.searchsorted(self.offsets, sample, side="right")) - 1
+        return record, sample - self.offsets[record]
+
+    def _particles(self, record: int) -> Any:
+        """theta -> Particle with the particle axis last."""
+        if record not in self._makers:
+            question, space = self.question, self.question.space
+            self._makers[record] = jax.jit(
+                jax.vmap(lambda free: question.particle(space.values_of_one(free), record), in_axes=-1, out_axes=-1)
+            )
+        return self._makers[record]
+
+    @cached_property
+    def _makers(self) -> dict[int, Any]:
+        return {}
+
+
+class Experiment(FilterTarget):
+    """Finished records."""
+
+    def __init__(self, question: Question, records: Sequence[Record], particles: int):
+        super().__init__(question, particles)
+        self.records = tuple(records)
+
+    @cached_property
+    def filters(self) -> tuple[Filter, ...]:
+        """Records whose inputs behave alike share a filter, and so its compiled programs."""
+        made: dict[bool, Filter] = {}
+        systems = [self.question.solver.system(self.question.model, record.jump_order) for record in self.records]
+        return tuple(made.setdefault(system.restarts, Filter(system)) for system in systems)
+
+    @cached_property
+    def data(self) -> tuple[Sample, ...]:
+        steps = self.question.solver.steps
+        pairs = zip(self.records, self.filters, strict=True)
+        return tuple(_padded(prepare(record, f.system, steps), self.chunk) for record, f in pairs)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        return tuple(int(o) for o in np.cumsum([0, *(record.samples for record in self.records)]))
 
     def describe(self, sample: int) -> str:
         record, local = self._locate(sample)
         where = f"sample {local}" if len(self.records) == 1 else f"sample {local} of record {record}"
         return f"{where} (t = {self.records[record].time[local]:.6g})"
-
-    def cost(self, stop: int) -> int:
-        return stop
-
-    def _locate(self, sample: int) -> tuple[int, int]:
-        record = int(np.searchsorted(self.offsets, sample, side="right")) - 1
-        return record, sample - self.offsets[record]
-
-    @cached_property
-    def _particles(self) -> tuple[Any, ...]:
-        """theta -> Particle with the particle axis last, one function a record."""
-        question, space = self.question, self.question.space
-
-        def maker(record: int) -> Any:
-            return jax.jit(
-                jax.vmap(lambda free: question.particle(space.values_of_one(free), record), in_axes=-1, out_axes=-1)
-            )
-
-        return tuple(maker(record) for record in range(len(self.records)))
 
 
 @jax.jit

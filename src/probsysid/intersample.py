@@ -89,13 +89,18 @@ class ZeroOrderHold(Intersample):
 
 
 class Linear(Intersample):
-    """Straight lines from sample to sample."""
+    """Straight lines from sample to sample.
+
+    Slopes and points of a uniform record do not depend, to the last bit, on where in time an interval lies: a stream
+    that sees two samples at a time gets the numbers that the whole record gives.
+    """
 
     word = "linear"
     jump_order = 1
 
-    def __init__(self, knots: Knots, values: Knots):
+    def __init__(self, knots: Knots, values: Knots, dt: float | None = None):
         self._knots, self._values = knots, values
+        self._lengths = np.diff(knots) if dt is None else np.full(len(knots) - 1, dt)
 
     def at(self, times: Points, side: Side = "right") -> Points:
         """The weighted mean of the samples on either side."""
@@ -103,14 +108,23 @@ class Linear(Intersample):
 
     def grid(self, time: Times, substeps: int) -> Grid:
         """Points on the lines."""
-        return _grid_by_points(self, time, substeps)
+        first = int(np.searchsorted(self._knots, time[0]))
+        own = slice(first, first + len(time))
+        if not np.array_equal(self._knots[own], time):
+            return _grid_by_points(self, time, substeps)
+        values = self._values[own]
+        result = np.empty((len(time), substeps))
+        result[0] = values[0]
+        result[1:] = values[:-1, None] + np.diff(values)[:, None] * (np.arange(1, substeps + 1) / substeps)
+        result[1:, -1] = values[1:]
+        return result
 
     def derivatives(self, time: Times, order: int) -> Derivatives:
         """The value, the slope of the line that starts here (at the last knot: that ends here), and zeros."""
         result = np.zeros((len(time), order + 1))
         result[:, 0] = self.at(time)
         if order >= 1 and len(self._knots) > 1:
-            slopes = np.diff(self._values) / np.diff(self._knots)
+            slopes = np.diff(self._values) / self._lengths
             result[:, 1] = slopes[np.minimum(_interval(self._knots, time, "right"), len(slopes) - 1)]
         return result
 

@@ -501,7 +501,7 @@ def _signal(name: str, value: Any, word: str, time: Channel, dt: float | None) -
         case "zoh":
             return ZeroOrderHold(time, value)
         case "linear":
-            return Linear(time, value)
+            return Linear(time, value, dt)
     if dt is None and len(time) > 1:
         steps = np.diff(time)
         raise InputError(

@@ -1,0 +1,194 @@
+"""From records, a model and priors to the posterior."""
+
+import time as clock
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpyro.distributions as dist
+
+from probsysid.checks import is_whole
+from probsysid.describe import describe_prior, fingerprint, model_program
+from probsysid.errors import InputError
+from probsysid.experiment import Experiment, Question
+from probsysid.model import Model
+from probsysid.odefilter.solver import Solver
+from probsysid.posterior import Posterior, prior_descriptions
+from probsysid.progress import Bar
+from probsysid.record import Record
+from probsysid.smc import checkpoint as disk
+from probsysid.smc import ibis
+from probsysid.smc.history import History
+from probsysid.smc.ibis import Run, Step
+from probsysid.smc.options import Sampler
+from probsysid.smc.target import Target
+
+CHECKPOINT_SECONDS = 30.0
+"""Time between checkpoints: an interruption costs at most this much work."""
+
+NOISE_SPREAD = 2.0
+"""Standard deviation of the log of a noise level that nothing is known of: a factor of 50 either way."""
+
+
+def identify(
+    model: Model,
+    record: Record | Sequence[Record],
+    priors: Mapping[Any, Any],
+    noise: Mapping[str, Any] | None = None,
+    initial: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    *,
+    solver: Solver = Solver(),
+    sampler: Sampler = Sampler(),
+    model_error: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    progress: bool = False,
+    checkpoint: str | Path | None = None,
+) -> Posterior:
+    """The posterior of a model's parameters given one record or several.
+
+    Args:
+        model: the ODE and its outputs.
+        record: the data; several records share the parameters, each with its own initial state.
+        priors: a distribution from `probsysid.dist` for each parameter; a number fixes it; a tuple of names has a joint
+            prior.
+        noise: standard deviation of each output's noise: a number, or a prior to infer it.  Outputs not named get a
+            wide prior around a tenth of the output's own standard deviation.
+        initial: of each physical component at the first sample: a number if it is known exactly, `dist.Normal` to
+            marginalise it, another distribution to sample it.  One mapping for all records, or one for each.
+        solver: settings of the integration.
+        sampler: settings of the sampling.
+        model_error: a prior or a number for a further diffusion of each coordinate named, in the same units as the
+            solver's; for data that disagree with the model more than noise and integration allow.
+        seed: every random decision follows from it.
+        progress: show a progress bar, if on a terminal.
+        checkpoint: a file to save the run in from time to time; if it exists, the run goes on from there.
+    """
+    records = _records(record)
+    question = _question(model, records, priors, noise, initial, solver, model_error)
+    check_seed(seed)
+    experiment = Experiment(question, records, sampler.particles)
+    path = None if checkpoint is None else Path(checkpoint)
+    began = clock.perf_counter()
+    with disk.locked(path) if path is not None else nullcontext():
+        run, history = _run(experiment, sampler, seed, progress, path)
+    return posterior_of(run, history, question, records, sampler, seconds=clock.perf_counter() - began)
+
+
+def posterior_of(
+    run: Run, history: History, question: Question, records: tuple[Record, ...], sampler: Sampler, seconds: float
+) -> Posterior:
+    """The posterior with the facts that tables and reports show."""
+    units = {**question.model.units}
+    for record in records:
+        units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in question.model.output_names}
+    settings = {
+        "sampler": repr(sampler),
+        "islands": sampler.islands,
+        "ess_threshold": sampler.ess,
+        "seconds": seconds,
+        "priors": prior_descriptions(question),
+        "units": units,
+    }
+    return Posterior.from_run(run, history, question, records, settings)
+
+
+def _run(experiment: Experiment, sampler: Sampler, seed: int, progress: bool, path: Path | None) -> tuple[Run, History]:
+    mark = problem_fingerprint(experiment.question, sampler, seed, experiment.data)
+    if path is not None and path.exists():
+        run, history, _ = disk.unpack(path, mark)
+    else:
+        run, history = ibis.start(experiment, sampler, seed), History(sampler.islands)
+
+    def save(run: Run) -> None:
+        if path is not None:
+            disk.write_atomically(path, disk.pack(run, history, mark))
+
+    with Bar(progress, experiment.samples, sampler) as bar:
+        run = sample_all(run, history, experiment, sampler, bar.update, save)
+    return run, history
+
+
+def sample_all(
+    run: Run,
+    history: History,
+    target: Target,
+    sampler: Sampler,
+    notice: Callable[[Run, Step], None],
+    save: Callable[[Run], None],
+) -> Run:
+    """Bring in every sample that there is, saving from time to time, at the end, and when stopped."""
+    forward = ibis.temper_all if sampler.path == "likelihood" else ibis.absorb
+    saved = clock.monotonic()
+    try:
+        while run.samples < target.samples:
+            run, step = forward(run, target, sampler)
+            history.add(step)
+            notice(run, step)
+            if clock.monotonic() - saved > CHECKPOINT_SECONDS:
+                save(run)
+                saved = clock.monotonic()
+    finally:
+        save(run)
+    return run
+
+
+def problem_fingerprint(question: Question, sampler: Sampler, seed: int, *data: Any) -> str:
+    """Changes whenever the same seed would give other numbers."""
+    given = {**question.priors, **{f"noise.{k}": v for k, v in question.noise.items()}}
+    given |= {f"model_error.{k}": v for k, v in question.model_error.items()}
+    for r, initial in enumerate(question.initials):
+        given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
+    words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
+    return fingerprint(
+        model_program(question.model), "\n".join(words), repr(question.solver), repr(sampler), str(seed), *data
+    )
+
+
+def _records(record: Record | Sequence[Record]) -> tuple[Record, ...]:
+    records = (record,) if isinstance(record, Record) else tuple(record)
+    if not records:
+        raise InputError("there is no record to identify from.")
+    for r, item in enumerate(records):
+        if not isinstance(item, Record):
+            raise InputError(f"record {r} is a {type(item).__name__}; make it a probsysid.Record.")
+    return records
+
+
+def _question(
+    model: Model,
+    records: tuple[Record, ...],
+    priors: Mapping[Any, Any],
+    noise: Mapping[str, Any] | None,
+    initial: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+    solver: Solver,
+    model_error: Mapping[str, Any] | None,
+) -> Question:
+    for record in records:
+        model.check_inputs(record.input_names)
+        if not any(name in record.outputs for name in model.output_names):
+            known = ", ".join(record.outputs) or "none"
+            raise InputError(
+                f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
+            )
+    levels = {name: default_noise(name, records) for name in model.output_names} | dict(noise or {})
+    initials = [initial or {}] * len(records) if initial is None or isinstance(initial, Mapping) else list(initial)
+    if len(initials) != len(records):
+        raise InputError(f"initial has {len(initials)} entries for {len(records)} records; give one for each.")
+    return Question.make(model, solver, priors, levels, initials, model_error)
+
+
+def default_noise(name: str, records: Sequence[Record]) -> Any:
+    """A wide prior around a tenth of the output's standard deviation; 1 where it was never measured."""
+    measured = [np.asarray(record.outputs[name]) for record in records if name in record.outputs]
+    values = np.concatenate(measured) if measured else np.empty(0)
+    values = values[np.isfinite(values)]
+    spread = float(np.std(values)) if len(values) else 0.0
+    return dist.LogNormal(np.log(0.1 * spread), NOISE_SPREAD) if spread > 0 else 1.0
+
+
+def check_seed(seed: Any) -> None:
+    """Raise unless it is a whole number, 0 or more."""
+    if not is_whole(seed) or seed < 0:
+        raise InputError(f"seed is {seed!r}; it must be a whole number, 0 or more.")

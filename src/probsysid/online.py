@@ -1,0 +1,279 @@
+"""Identification while the data come in.
+
+    online = Identifier(model, priors=..., noise=..., initial=..., dt=0.01)
+    online.update({"force": F_t}, {"position": y_t})      # one sample, or arrays with several
+    online.posterior.table()
+    online.save("state.npz"); online = Identifier.load("state.npz")
+
+The posterior at any moment is the one that a batch run over the same samples with the same seed gives: both call the
+same code, and no random decision depends on how samples were portioned.
+"""
+
+import time as clock
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import cloudpickle
+import jax
+import numpy as np
+
+from probsysid.checks import is_real
+from probsysid.errors import InputError
+from probsysid.experiment import FilterTarget, Question
+from probsysid.identify import check_seed, posterior_of, problem_fingerprint
+from probsysid.model import Model
+from probsysid.odefilter.calibrate import unit_variances
+from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.samples import prepare
+from probsysid.odefilter.solver import Solver
+from probsysid.odefilter.step import Sample
+from probsysid.posterior import Posterior
+from probsysid.record import Record
+from probsysid.smc import checkpoint as disk
+from probsysid.smc import ibis
+from probsysid.smc.history import History
+from probsysid.smc.options import Sampler
+
+SETTLED = 200
+"""Intervals after which the solver's own variances do not change any more."""
+
+
+class Stream(FilterTarget):
+    """One record that grows.
+
+    The samples are kept, since rejuvenation goes over all of them again; nothing else grows with time.
+    """
+
+    def __init__(self, question: Question, particles: int, dt: float, intersample: str):
+        super().__init__(question, particles)
+        self.dt = dt
+        self.intersample: Any = intersample
+        self.count = 0
+        self.rows: Any = None
+        self.channels: dict[str, np.ndarray] = {}
+
+    @cached_property
+    def filters(self) -> tuple[Filter, ...]:
+        model = self.question.model
+        inputs = dict.fromkeys(model.input_names, np.zeros(2))
+        alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
+        return (Filter(self.question.solver.system(model, alike.jump_order)),)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        return (0, self.count)
+
+    @property
+    def data(self) -> tuple[Sample]:
+        return (self.rows,)
+
+    @property
+    def record(self) -> Record:
+        """Everything that has come in."""
+        return self._part(0, self.count)
+
+    def _part(self, first: int, last: int) -> Record:
+        model = self.question.model
+        return Record(
+            inputs={name: self.channels[name][first:last] for name in model.input_names},
+            outputs={name: self.channels[f"output:{name}"][first:last] for name in model.output_names},
+            dt=self.dt,
+            start=first * self.dt,
+            intersample=self.intersample,
+        )
+
+    def append(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
+        """Add samples, given as arrays of one length."""
+        model, first = self.question.model, self.count
+        fresh = {**{n: inputs[n] for n in model.input_names}, **{f"output:{n}": outputs[n] for n in model.output_names}}
+        count = len(next(iter(fresh.values())))
+        for name, values in fresh.items():
+            self.channels[name] = _appended(self.channels.get(name), first, values)
+        rows = self._prepare(first, count)
+        if self.rows is None:
+            self.rows = jax.tree.map(lambda new: _appended(None, 0, new), rows)
+        else:
+            self.rows = jax.tree.map(lambda old, new: _appended(old, first, new), self.rows, rows)
+        self.count = first + count
+        self._pad()
+
+    def _prepare(self, first: int, count: int) -> Sample:
+        """The filter's numbers for the new samples, from them and the one before."""
+        start = max(first - 1, 0)
+        rows = prepare(self._part(start, first + count), self.filters[0].system, self.question.solver.steps)
+        rows = jax.tree.map(lambda leaf: leaf[first - start :], rows)
+        return rows._replace(unit=self._units(first, count))
+
+    def _units(self, first: int, count: int) -> np.ndarray:
+        index = np.minimum(np.arange(first, first + count), SETTLED)
+        return self._unit_table[index]
+
+    @cached_property
+    def _unit_table(self) -> np.ndarray:
+        system, substeps = self.filters[0].system, self.question.solver.steps
+        layout = system.layout
+        steps = np.full(SETTLED, self.dt / substeps)
+        pairs = zip(layout.orders, layout.smoothness, strict=True)
+        table = np.stack([unit_variances(q, n, steps, substeps, system.restarts) for n, q in pairs], axis=-1)
+        return np.concatenate([np.ones((1, *table.shape[1:])), table])
+
+    def _pad(self) -> None:
+        """Room to the end of the last chunk, filled with the newest sample."""
+        needed = 1 + -(-max(self.count - 1, 1) // self.chunk) * self.chunk
+
+        def fill(leaf: np.ndarray) -> np.ndarray:
+            if len(leaf) < needed:
+                leaf = np.concatenate([leaf, np.zeros((max(needed, 2 * len(leaf)) - len(leaf), *leaf.shape[1:]))])
+            leaf[self.count : needed] = leaf[self.count - 1]
+            return leaf
+
+        self.rows = jax.tree.map(fill, self.rows)
+
+    def describe(self, sample: int) -> str:
+        return f"sample {sample} (t = {sample * self.dt:.6g})"
+
+
+def _appended(buffer: np.ndarray | None, used: int, values: np.ndarray) -> np.ndarray:
+    """The buffer with values written from `used` on, twice as long when it was full."""
+    values = np.asarray(values, dtype=float)
+    if buffer is None:
+        buffer = np.zeros((max(256, len(values)), *values.shape[1:]))
+    while len(buffer) < used + len(values):
+        buffer = np.concatenate([buffer, np.zeros_like(buffer)])
+    buffer[used : used + len(values)] = values
+    return buffer
+
+
+class Identifier:
+    """A posterior that is updated with every sample.
+
+    Args:
+        model, priors, noise, initial, solver, sampler, model_error, seed: as for `identify`; noise levels have to be
+            given as numbers or priors, since there are no data yet to guess from.
+        dt: sampling interval.
+        intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        priors: Mapping[Any, Any],
+        noise: Mapping[str, Any],
+        initial: Mapping[str, Any],
+        dt: float,
+        *,
+        intersample: Literal["linear", "zoh"] = "linear",
+        solver: Solver = Solver(),
+        sampler: Sampler = Sampler(),
+        model_error: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ):
+        if not is_real(dt) or not 0 < dt < float("inf"):
+            raise InputError(f"dt is {dt!r}; it must be a positive number of seconds.")
+        if intersample not in ("linear", "zoh"):
+            raise InputError(f"intersample is {intersample!r}; online it must be 'linear' or 'zoh'.")
+        if sampler.path != "data":
+            raise InputError("sampler: path is 'likelihood', which needs all data at once; online it must be 'data'.")
+        for name in model.output_names:
+            if name not in noise:
+                raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
+        check_seed(seed)
+        question = Question.make(model, solver, priors, noise, [initial], model_error)
+        self._sampler = sampler
+        self._stream = Stream(question, sampler.particles, float(dt), intersample)
+        self._run = ibis.start(self._stream, sampler, int(seed))
+        self._history = History(sampler.islands)
+        self._seconds = 0.0
+
+    @property
+    def samples(self) -> int:
+        """How many samples have come in."""
+        return self._stream.count
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior given all samples so far."""
+        records = (self._stream.record,) if self.samples else ()
+        return posterior_of(
+            self._run, self._history, self._stream.question, records, self._sampler, seconds=self._seconds
+        )
+
+    def update(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Bring in one sample (numbers) or several (arrays of one length); NaN outputs are missing.
+
+        Nothing is taken in if anything is wrong with the values.  If sampling fails, the samples are kept and the
+        state before them, too.
+        """
+        model = self._stream.question.model
+        fresh_inputs = _block("input", inputs, model.input_names, missing_allowed=False)
+        fresh_outputs = _block("output", outputs, model.output_names, missing_allowed=True)
+        count = _common_length({**fresh_inputs, **{f"output {k}": v for k, v in fresh_outputs.items()}})
+        if count == 0:
+            return
+        began = clock.perf_counter()
+        for name in model.output_names:
+            fresh_outputs.setdefault(name, np.full(count, np.nan))
+        self._stream.append(fresh_inputs, fresh_outputs)
+        while self._run.samples < self._stream.count:
+            self._run, step = ibis.absorb(self._run, self._stream, self._sampler)
+            self._history.add(step)
+        self._seconds += clock.perf_counter() - began
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, in one piece."""
+        stream = self._stream
+        extra = {f"channel:{name}": values[: stream.count] for name, values in stream.channels.items()}
+        options = (stream.question, self._sampler, stream.dt, stream.intersample, self._seconds)
+        extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
+        mark = problem_fingerprint(stream.question, self._sampler, self._run.seed)
+        disk.write_atomically(Path(path), disk.pack(self._run, self._history, mark, extra))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Identifier":
+        """Go on from a file that `save` wrote.  The model in it is Python code: load only files you trust."""
+        run, history, extra = disk.unpack(Path(path))
+        if "options" not in extra:
+            raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
+        question, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
+        self = cls.__new__(cls)
+        self._sampler, self._run, self._history, self._seconds = sampler, run, history, seconds
+        self._stream = Stream(question, sampler.particles, dt, intersample)
+        channels = {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}
+        if run.samples:
+            outputs = {k.removeprefix("output:"): v for k, v in channels.items() if k.startswith("output:")}
+            self._stream.append({k: v for k, v in channels.items() if not k.startswith("output:")}, outputs)
+        return self
+
+
+def _block(kind: str, given: Mapping[str, Any], known: tuple[str, ...], missing_allowed: bool) -> dict[str, np.ndarray]:
+    """Checked arrays by name."""
+    for name in given:
+        if name not in known:
+            raise InputError(f"there is no {kind} {name!r}; known are: {', '.join(known) or 'none'}.")
+    result = {}
+    for name in known:
+        if name not in given:
+            if missing_allowed:
+                continue
+            raise InputError(f"the {kind} {name!r} is missing.")
+        try:
+            values = np.atleast_1d(np.asarray(given[name], dtype=float))
+        except (TypeError, ValueError):
+            raise InputError(f"the {kind} {name!r} is {given[name]!r}; it must be a number or an array.") from None
+        if values.ndim != 1:
+            raise InputError(f"the {kind} {name!r} has shape {values.shape}; it must be a number or one-dimensional.")
+        bad = ~np.isfinite(values) if not missing_allowed else np.isinf(values)
+        if bad.any():
+            raise InputError(f"the {kind} {name!r} is {values[bad][0]} at position {int(np.flatnonzero(bad)[0])}.")
+        result[name] = values
+    return result
+
+
+def _common_length(arrays: Mapping[str, np.ndarray]) -> int:
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise InputError(f"inputs and outputs have different lengths: {listed}.")
+    return next(iter(lengths.values()), 0)

@@ -1,0 +1,338 @@
+"""What comes out: weighted particles, and everything one wants to know of them."""
+
+import json
+import time as clock
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import xarray as xr
+from jaxtyping import Float
+
+from probsysid._version import __version__
+from probsysid.describe import describe_prior
+from probsysid.errors import InputError
+from probsysid.experiment import Question
+from probsysid.identifiability import flags
+from probsysid.initial_state import initial_moments
+from probsysid.odefilter.samples import prepare
+from probsysid.record import Record
+from probsysid.simulate import Simulation, simulate
+from probsysid.smc.checkpoint import write_atomically
+from probsysid.smc.history import History, evidence_error, log_mean_exp
+from probsysid.smc.ibis import Run
+from probsysid.smc.rejuvenate import Rejuvenation
+from probsysid.smc.resampling import Systematic
+from probsysid.states import States, smoothed_states
+
+if TYPE_CHECKING:
+    import arviz as az
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The posterior of everything that had a prior.
+
+    `values` holds each quantity by name with the particle axis last; `weights` sum to one.
+    """
+
+    values: dict[str, Float[np.ndarray, "*shape particle"]]
+    theta: Float[np.ndarray, "dimension particle"]
+    weights: Float[np.ndarray, " particle"]
+    evidence_by_island: Float[np.ndarray, " island"]
+    history: History
+    settings: dict[str, Any]
+    records: tuple[Record, ...] = ()
+    pickled_question: bytes | None = None
+    _question: list[Question] = field(default_factory=list, repr=False)
+
+    @classmethod
+    def from_run(
+        cls, run: Run, history: History, question: Question, records: tuple[Record, ...], settings: Mapping[str, Any]
+    ) -> "Posterior":
+        """The posterior that a run has arrived at."""
+        values = {name: np.asarray(v) for name, v in question.space.values(run.flat_theta).items()}
+        passed = sum(record.samples for record in records) or run.samples
+        facts = {
+            "version": __version__,
+            "created": clock.strftime("%Y-%m-%dT%H:%M:%S"),
+            "model": question.model.name,
+            "particles": int(run.normalised_weights.size),
+            "samples": run.samples,
+            "sweeps": run.work / run.normalised_weights.size / max(passed, 1),
+            "lost": run.lost,
+            "solver": repr(question.solver),
+            "seed": run.seed,
+            **settings,
+        }
+        return cls(
+            values,
+            run.flat_theta,
+            run.normalised_weights,
+            run.evidence_by_island,
+            history,
+            facts,
+            records,
+            None,
+            [question],
+        )
+
+    # Numbers
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the probability density of the data under the model and its priors."""
+        return float(log_mean_exp(self.evidence_by_island))
+
+    @property
+    def log_evidence_error(self) -> float:
+        """Standard error of the log evidence, from the spread over islands; NaN with one island."""
+        return evidence_error(self.evidence_by_island)
+
+    @property
+    def log_predictive(self) -> Float[np.ndarray, " sample"]:
+        """Log predictive density of each sample given those before it; their sum is the log evidence."""
+        return self.history.log_predictive
+
+    @property
+    def ess(self) -> float:
+        """Effective number of particles."""
+        return float(1 / np.sum(self.weights**2))
+
+    @cached_property
+    def columns(self) -> dict[str, Float[np.ndarray, " particle"]]:
+        """Every scalar quantity by name; entries of arrays as `name[0]`, ..."""
+        result = {}
+        for name, value in self.values.items():
+            if value.ndim == 1:
+                result[name] = value
+            else:
+                for index in np.ndindex(value.shape[:-1]):
+                    result[f"{name}[{','.join(map(str, index))}]"] = value[index]
+        return result
+
+    def mean(self, name: str) -> float:
+        """Posterior mean of a quantity."""
+        return float(self.weights @ self._column(name))
+
+    def sd(self, name: str) -> float:
+        """Posterior standard deviation of a quantity."""
+        column = self._column(name)
+        return float(np.sqrt(self.weights @ (column - self.weights @ column) ** 2))
+
+    def quantile(self, name: str, level: float | list[float]) -> Any:
+        """Posterior quantiles of a quantity."""
+        column = self._column(name)
+        order = np.argsort(column)
+        cumulative = np.cumsum(self.weights[order])
+        found = column[order[np.minimum(np.searchsorted(cumulative, level), len(order) - 1)]]
+        return float(found) if np.ndim(level) == 0 else found
+
+    def correlation(self) -> pd.DataFrame:
+        """Posterior correlation of all quantities."""
+        names = list(self.columns)
+        stacked = np.stack([self.columns[name] for name in names])
+        covariance = np.atleast_2d(np.cov(stacked, aweights=self.weights, bias=True))
+        sd = np.sqrt(np.diag(covariance))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return pd.DataFrame(covariance / np.outer(sd, sd), index=names, columns=names)
+
+    def table(self) -> pd.DataFrame:
+        """Mean, sd, 5 % and 95 % quantiles, unit, prior and flags of every quantity."""
+        priors = self.settings.get("priors", {})
+        units = self.settings.get("units", {})
+        marks = flags(self)
+        rows = []
+        for name in self.columns:
+            base = name.split("[")[0]
+            low, high = self.quantile(name, [0.05, 0.95])
+            rows.append(
+                {
+                    "mean": self.mean(name),
+                    "sd": self.sd(name),
+                    "q05": low,
+                    "q95": high,
+                    "unit": units.get(base, ""),
+                    "prior": priors.get(name, priors.get(base, "")),
+                    "flags": "; ".join(marks.get(name, ())),
+                }
+            )
+        return pd.DataFrame(rows, index=pd.Index(list(self.columns), name="parameter"))
+
+    def rejuvenations(self) -> pd.DataFrame:
+        """Acceptance, moves, unique particles and cost of every rejuvenation."""
+        return self.history.table()
+
+    def draw_indices(self, count: int, seed: int = 0) -> np.ndarray:
+        """Indices of equally weighted draws."""
+        return Systematic()(np.random.default_rng([seed, 3]), self.weights, count)
+
+    # What the model says
+
+    @property
+    def question(self) -> Question:
+        """The model, priors and solver behind the posterior."""
+        if not self._question:
+            if self.pickled_question is None:
+                raise InputError("this posterior was saved without its model; load it with model=...")
+            self._question.append(cloudpickle.loads(self.pickled_question))
+        return self._question[0]
+
+    def simulate(
+        self,
+        record: Record,
+        *,
+        initial: Mapping[str, Any] | None = None,
+        particles: int | None = None,
+        skip: int = 0,
+        steps: int | None = None,
+    ) -> Simulation:
+        """Free-run simulation on a record, without looking at its outputs.
+
+        Args:
+            record: inputs and times; its outputs, if any, are what scores compare with.
+            initial: value of each physical component at the first sample; those not named are zero.
+            particles: use this many equally weighted draws instead of all particles.
+            skip: samples at the start to leave out of scores, such as a transient.
+            steps: integration steps a sample; found automatically if not given.
+        """
+        model = self.question.model
+        chosen = np.arange(len(self.weights)) if particles is None else self.draw_indices(particles)
+        weights = self.weights if particles is None else np.full(len(chosen), 1 / len(chosen))
+        start = np.repeat([[mean] for mean, _ in initial_moments(model, initial or {})], len(chosen), axis=1)
+        outputs, taken, error = simulate(model, self._parameters(chosen), start, record, steps)
+        return Simulation(record, outputs, weights, taken, error, skip)
+
+    def predict(
+        self, record: Record, *, level: float = 0.9, initial: Mapping[str, Any] | None = None, seed: int = 0
+    ) -> xr.Dataset:
+        """Predicted measurements on a record: mean and a band that counts parameters and measurement noise."""
+        simulation = self.simulate(record, initial=initial)
+        random = np.random.default_rng([seed, 4])
+        variables: dict[str, Any] = {}
+        for name, values in simulation.outputs.items():
+            noise = self._noise(name)
+            noisy = values + noise[:, None] * random.standard_normal(values.shape)
+            low, high = Simulation(record, {name: noisy}, simulation.weights, simulation.steps, 0.0).band(level)
+            variables |= {name: ("time", simulation.mean(name)), f"{name}_low": ("time", low)}
+            variables[f"{name}_high"] = ("time", high)
+        return xr.Dataset(variables, coords={"time": record.time}, attrs={"level": level})
+
+    def states(self, record: int = 0, *, draws: int = 50, seed: int = 0) -> States:
+        """Smoothed states on a training record: mean, sd and sample paths, over parameters and integration error."""
+        if not self.records:
+            raise InputError("this posterior was loaded without its records; states need them.")
+        question, data = self.question, self.records[record]
+        system = question.solver.system(question.model, data.jump_order)
+        theta = jnp.asarray(self.theta[:, self.draw_indices(draws, seed)])
+        values = jax.vmap(question.space.values_of_one, in_axes=-1, out_axes=-1)(theta)
+        particle = jax.vmap(lambda v: question.particle(v, record), in_axes=-1, out_axes=-1)(values)
+        samples = prepare(data, system, question.solver.steps)
+        return smoothed_states(system, particle, samples, data, seed)
+
+    def _parameters(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
+        model, priors = self.question.model, self.question.priors
+        return {
+            name: self.values[name][..., chosen]
+            if name in self.values
+            else np.repeat(np.asarray(priors[name], dtype=float)[..., None], len(chosen), axis=-1)
+            for name in model.parameter_names
+        }
+
+    def _noise(self, output: str) -> np.ndarray:
+        key = f"noise.{output}"
+        if key in self.values:
+            return self.values[key]
+        return np.full(len(self.weights), float(self.question.noise[output]))
+
+    def _column(self, name: str) -> np.ndarray:
+        if name not in self.columns:
+            raise InputError(f"there is no {name!r} in the posterior; it has: {', '.join(self.columns)}.")
+        return self.columns[name]
+
+    # Other formats
+
+    def to_arviz(self, draws: int | None = None, *, log_likelihood: bool = True, seed: int = 0) -> "az.InferenceData":
+        """ArviZ's InferenceData: equally weighted draws, prior draws, sampler statistics, log likelihood."""
+        from probsysid.arviz_export import to_inference_data
+
+        return to_inference_data(self, draws, log_likelihood, seed)
+
+    def save(self, path: str | Path) -> None:
+        """Write a netCDF file; `Posterior.load` reads it."""
+        dataset = self.to_xarray()
+        path = Path(path)
+        write_atomically(path, bytes(dataset.to_netcdf(engine="h5netcdf")))
+
+    def to_xarray(self) -> xr.Dataset:
+        """Weighted particles and the history as one data set."""
+        variables: dict[str, Any] = {
+            f"value:{name}": ([*(f"{name}_dim{i}" for i in range(value.ndim - 1)), "particle"], value)
+            for name, value in self.values.items()
+        }
+        variables |= {
+            "weights": ("particle", self.weights),
+            "theta": (("dimension", "particle"), self.theta),
+            "evidence_by_island": ("island", self.evidence_by_island),
+            "ess": (("sample", "island"), self.history.ess),
+            "evidence": (("sample", "island"), self.history.evidence),
+        }
+        attributes = {
+            "settings": json.dumps(self.settings, default=str),
+            "rejuvenations": json.dumps([list(r) for r in self.history.rejuvenations]),
+            "names": json.dumps(list(self.values)),
+        }
+        question = cloudpickle.dumps(self.question) if self._question else self.pickled_question
+        if question is not None:
+            variables["question"] = ("byte", np.frombuffer(question, dtype=np.uint8))
+        return xr.Dataset(variables, attrs=attributes)
+
+    @classmethod
+    def load(cls, path: str | Path, *, question: Question | None = None) -> "Posterior":
+        """Read what `save` wrote.
+
+        Numbers are read at once.  The model is stored as Python code (cloudpickle) and brought back only when
+        something needs it, such as `simulate`: do that with files you trust.
+        """
+        try:
+            with xr.open_dataset(path, engine="h5netcdf") as dataset:
+                dataset.load()
+            names = json.loads(dataset.attrs["names"])
+        except (OSError, KeyError, ValueError) as error:
+            raise InputError(f"{path} is not a saved posterior ({error}).") from None
+        rejuvenations = [Rejuvenation(*row) for row in json.loads(dataset.attrs["rejuvenations"])]
+        islands = dataset.sizes["island"]
+        return cls(
+            {name: dataset[f"value:{name}"].values for name in names},
+            dataset["theta"].values,
+            dataset["weights"].values,
+            dataset["evidence_by_island"].values,
+            History(islands, [dataset["ess"].values], [dataset["evidence"].values], rejuvenations),
+            json.loads(dataset.attrs["settings"]),
+            (),
+            dataset["question"].values.tobytes() if "question" in dataset else None,
+            [question] if question is not None else [],
+        )
+
+    def __repr__(self) -> str:
+        error = f" +- {self.log_evidence_error:.2g}" if np.isfinite(self.log_evidence_error) else ""
+        return (
+            f"Posterior of {', '.join(self.values)}: {len(self.weights)} particles (effective {self.ess:.0f}), "
+            f"log evidence {self.log_evidence:.2f}{error}"
+        )
+
+
+def prior_descriptions(question: Question) -> dict[str, str]:
+    """The prior of each quantity in words."""
+    result = {}
+    for site in question.space.sites:
+        for name in site.name if isinstance(site.name, tuple) else (site.name,):
+            result[name] = describe_prior(site.prior)
+    return result

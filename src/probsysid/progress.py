@@ -1,0 +1,49 @@
+"""A line on the terminal while a run is going; nothing elsewhere."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from probsysid.smc.ibis import Run, Step
+from probsysid.smc.options import Sampler
+
+
+class Bar:
+    """Samples, effective size, acceptance, rejuvenations and time left.  Silent unless wanted and on a terminal."""
+
+    def __init__(self, wanted: bool, samples: int, sampler: Sampler):
+        console = Console(stderr=True)
+        self.sampler = sampler
+        self.rejuvenations = 0
+        self.acceptance = float("nan")
+        self.progress = Progress(
+            TextColumn("[bold]samples"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[status]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not (wanted and console.is_terminal),
+        )
+        self.task = self.progress.add_task("samples", total=samples, status="")
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def update(self, run: Run, step: Step) -> None:
+        """Show where the run is."""
+        self.rejuvenations += len(step.rejuvenations)
+        if step.rejuvenations:
+            self.acceptance = step.rejuvenations[-1].acceptance
+        share = step.ess[-1].sum() / self.sampler.particles if len(step.ess) else float("nan")
+        status = f"ESS {share:4.0%}  accepted {self.acceptance:4.0%}  rejuvenations {self.rejuvenations}"
+        self.progress.update(self.task, completed=run.samples, status=status)

@@ -1,0 +1,116 @@
+"""Runs on disk: written in one piece or not at all, read only by the run they belong to, held by one process.
+
+A checkpoint is a NumPy archive.  It is written beside its final name, flushed to the disk and renamed: whoever is
+killed at any moment leaves either the old one or the new one.
+"""
+
+import fcntl
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from probsysid.errors import InputError
+from probsysid.smc.history import History
+from probsysid.smc.ibis import Run
+from probsysid.smc.rejuvenate import Rejuvenation
+
+FORMAT = 1
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file by new content, in one piece even if the machine stops in the middle."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a checkpoint for this process alone; the lock vanishes with the process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(path.name + ".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"the checkpoint {path} is in use by another process; wait for it or choose another."
+            ) from None
+        yield
+
+
+def pack(run: Run, history: History, fingerprint: str, extra: dict[str, np.ndarray] | None = None) -> bytes:
+    """A run and its history as the bytes of a file."""
+    scalars = {
+        "format": FORMAT,
+        "fingerprint": fingerprint,
+        "samples": run.samples,
+        "seed": run.seed,
+        "stride": run.stride,
+        "work": run.work,
+        "lost": run.lost,
+        "rejuvenations": [list(r) for r in history.rejuvenations],
+    }
+    arrays = {
+        "theta": run.theta,
+        "log_weights": run.log_weights,
+        "log_likelihood": run.log_likelihood,
+        "base_evidence": run.base_evidence,
+        "ess": history.ess,
+        "evidence": history.evidence,
+        "has_state": np.asarray(run.state is not None),
+        "state": np.empty(0) if run.state is None else np.asarray(run.state),
+        "scalars": np.frombuffer(json.dumps(scalars).encode(), dtype=np.uint8),
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays, **{f"extra_{k}": v for k, v in (extra or {}).items()})
+    return buffer.getvalue()
+
+
+def unpack(path: Path, fingerprint: str | None = None) -> tuple[Run, History, dict[str, np.ndarray]]:
+    """The run in a file; raises unless it belongs to this problem, with these data, settings and seed."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        scalars: dict[str, Any] = json.loads(bytes(arrays["scalars"]).decode())
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
+    if scalars["format"] != FORMAT:
+        raise InputError(f"{path} has checkpoint format {scalars['format']}; this version reads {FORMAT}.")
+    if fingerprint is not None and scalars["fingerprint"] != fingerprint:
+        raise InputError(
+            f"the checkpoint {path} belongs to another problem: the model, priors, data, settings or seed differ. "
+            "Remove it to start anew, or choose another file."
+        )
+    run = Run(
+        samples=scalars["samples"],
+        theta=arrays["theta"],
+        state=arrays["state"] if arrays["has_state"] else None,
+        log_weights=arrays["log_weights"],
+        log_likelihood=arrays["log_likelihood"],
+        base_evidence=arrays["base_evidence"],
+        seed=scalars["seed"],
+        stride=scalars["stride"],
+        work=scalars["work"],
+        lost=scalars["lost"],
+    )
+    rejuvenations = [Rejuvenation(*row) for row in scalars["rejuvenations"]]
+    history = History(len(run.base_evidence), [arrays["ess"]], [arrays["evidence"]], rejuvenations)
+    extra = {name.removeprefix("extra_"): value for name, value in arrays.items() if name.startswith("extra_")}
+    return run, history, extra

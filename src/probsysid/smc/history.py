@@ -1,0 +1,66 @@
+"""What a run went through, sample by sample and rejuvenation by rejuvenation."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.special import logsumexp
+
+from probsysid.smc.ibis import Step
+from probsysid.smc.rejuvenate import Rejuvenation
+
+
+@dataclass
+class History:
+    """A growing log.  Pieces are joined only when somebody looks."""
+
+    islands: int
+    ess_pieces: list[np.ndarray] = field(default_factory=list)
+    evidence_pieces: list[np.ndarray] = field(default_factory=list)
+    rejuvenations: list[Rejuvenation] = field(default_factory=list)
+
+    def add(self, step: Step) -> None:
+        """Note what one step went through."""
+        self.ess_pieces.append(step.ess)
+        self.evidence_pieces.append(step.evidence)
+        self.rejuvenations.extend(step.rejuvenations)
+
+    @property
+    def ess(self) -> Float[np.ndarray, "sample island"]:
+        """Effective sample size of each island after each sample."""
+        self.ess_pieces = [_joined(self.ess_pieces, self.islands)]
+        return self.ess_pieces[0]
+
+    @property
+    def evidence(self) -> Float[np.ndarray, "sample island"]:
+        """Log evidence of each island after each sample."""
+        self.evidence_pieces = [_joined(self.evidence_pieces, self.islands)]
+        return self.evidence_pieces[0]
+
+    @property
+    def log_predictive(self) -> Float[np.ndarray, " sample"]:
+        """Log density of each sample given those before it."""
+        return np.diff(log_mean_exp(self.evidence), prepend=0.0)
+
+    def table(self) -> pd.DataFrame:
+        """One row a rejuvenation."""
+        return pd.DataFrame(self.rejuvenations, columns=list(Rejuvenation._fields))
+
+
+def log_mean_exp(values: Float[np.ndarray, "*rows island"]) -> Float[np.ndarray, "*rows"]:
+    """Log of the mean over islands."""
+    return np.asarray(logsumexp(values, axis=-1) - np.log(values.shape[-1]))
+
+
+def evidence_error(by_island: Float[np.ndarray, " island"]) -> float:
+    """Standard error of the log of the mean evidence, from its spread over islands; NaN with one island."""
+    count = len(by_island)
+    if count < 2:
+        return float("nan")
+    relative = np.exp(by_island - np.max(by_island))
+    return float(np.std(relative, ddof=1) / np.mean(relative) / np.sqrt(count))
+
+
+def _joined(pieces: list[np.ndarray], islands: int) -> np.ndarray:
+    return np.concatenate(pieces) if pieces else np.empty((0, islands))
