@@ -6,6 +6,7 @@ variance s belongs to a zeroth-order filter without data, for which it depends o
 for every particle, computed once (`unit_variances`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -31,7 +32,9 @@ class UnitVariance(NamedTuple):
 class Diffusion(Protocol):
     """An estimator of one coordinate's squared diffusion, fed with its ODE residuals."""
 
-    def start(self) -> list[Any]: ...
+    def start(self, guess: Any) -> list[Any]:
+        """Memory before any step; `guess` is a squared diffusion from the first derivatives beyond the prior's."""
+        ...
 
     def update(
         self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int
@@ -42,11 +45,13 @@ class Diffusion(Protocol):
 class QuasiMLE:
     """The running mean of z^2 / s over all steps so far: the paper's estimate, sample by sample.
 
-    The newest residual is counted before the step is taken, so that the first step already has an estimate.
+    The newest residual is counted before the step is taken, and a guess from the initial state counts as one more.  The
+    first residual alone would not do: now and then it is close to zero, and a filter that is sure of a wrong first step
+    loses the truth for good.
     """
 
-    def start(self) -> list[Any]:
-        return [jnp.zeros(()), jnp.zeros(())]
+    def start(self, guess: Any) -> list[Any]:
+        return [guess, jnp.ones(())]
 
     def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
         total, count = memory
@@ -64,8 +69,8 @@ class Dynamic:
 
     memory: float = 0.0
 
-    def start(self) -> list[Any]:
-        return [jnp.zeros(()), jnp.zeros(())] if self.memory > 0 else []
+    def start(self, guess: Any) -> list[Any]:
+        return [guess, jnp.ones(())] if self.memory > 0 else []
 
     def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
         if not memory:
@@ -86,12 +91,27 @@ class Fixed:
 
     scale: float | tuple[float, ...] = 1.0
 
-    def start(self) -> list[Any]:
+    def start(self, guess: Any) -> list[Any]:
         return []
 
     def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
         scale = self.scale[coordinate] if isinstance(self.scale, tuple) else self.scale
         return memory, scale**2
+
+
+BEYOND = 2
+"""Derivatives beyond the prior's that the first guess of a diffusion looks at."""
+
+
+def first_guess(beyond: Sequence[Any], step: Any) -> Any:
+    """A squared diffusion from the two derivatives that follow the prior's highest one.
+
+    A process whose next derivative is d has increments d h of its highest one over a step, against sigma sqrt(h) for
+    the Wiener process: sigma^2 = d^2 h.  Of an oscillation the next derivative may just be zero; the one after it, times
+    h, is then at its largest.  Half of both is the mean over the phase.
+    """
+    first, second = beyond
+    return 0.5 * step * (first**2 + (step * second) ** 2)
 
 
 def unit_variances(

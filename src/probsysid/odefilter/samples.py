@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probsysid.odefilter.calibrate import unit_variances
+from probsysid.odefilter.calibrate import BEYOND, unit_variances
 from probsysid.odefilter.step import Sample, System
 from probsysid.record import Record
 
@@ -17,7 +17,7 @@ def prepare(record: Record, system: System, substeps: int) -> Sample:
     model.check_inputs(record.input_names)
     used = [record.input_names.index(name) for name in model.input_names]
     steps = step_lengths(record) / substeps
-    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
+    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + BEYOND
     unit = np.stack(
         [
             unit_variances(q, n, steps[1:], substeps, system.restarts)
@@ -35,6 +35,7 @@ def prepare(record: Record, system: System, substeps: int) -> Sample:
         outputs=_outputs(record, system),
         unit=np.concatenate([np.ones((1, *unit.shape[1:])), unit]),
         scales=np.tile(layout.scales(steps[0]), (record.samples, 1)) if scales is None else scales,
+        step=steps,
         rescale=None if scales is None else scales[before] / scales,
     )
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from probsysid.model import Model
 from probsysid.odefilter import gaussian
-from probsysid.odefilter.calibrate import FLOOR, Diffusion, UnitVariance
+from probsysid.odefilter.calibrate import BEYOND, FLOOR, Diffusion, UnitVariance, first_guess
 from probsysid.odefilter.gaussian import Row
 from probsysid.odefilter.initial import taylor_derivatives
 from probsysid.odefilter.layout import Layout
@@ -60,6 +60,8 @@ class Sample(NamedTuple):
     """Variance of the ODE residual for unit diffusion: (substeps, coordinate)."""
     scales: Any
     """Physical value of one scaled unit of each component on this interval."""
+    step: Any
+    """Length of one integration step on this interval."""
     rescale: Any = None
     """Previous interval's scales over this one's; None where all intervals are equal."""
 
@@ -109,14 +111,21 @@ class System:
             for j, (i, sd) in enumerate(zip(self.layout.physical, particle.initial_sd, strict=True))
         ]
         mean, factor, slopes = self._from_physical(particle, sample, sample.inputs, particle.initial_mean, rows)
-        coordinates = range(len(self.layout.orders))
-        return State(
-            mean,
-            factor,
-            slopes,
-            [self.diffusion.start() for _ in coordinates],
-            [jnp.zeros(()) for _ in coordinates],
+        guesses = self._first_guesses(particle, sample)
+        memory = [self.diffusion.start(guess) for guess in guesses]
+        return State(mean, factor, slopes, memory, [jnp.zeros(()) for _ in guesses])
+
+    def _first_guesses(self, particle: Particle, sample: Sample) -> list[Any]:
+        """A squared diffusion for each coordinate, from the initial state alone."""
+        further = Layout(self.layout.orders, tuple(q + BEYOND for q in self.layout.smoothness))
+        derivatives = taylor_derivatives(
+            lambda x, u: self.model.highest_derivatives(x, u, particle.parameters),
+            further,
+            particle.initial_mean,
+            [list(values) for values in sample.inputs],
         )
+        ends = [offset + q for offset, q in zip(further.offsets, further.smoothness, strict=True)]
+        return [first_guess(derivatives[end - 1 : end + 1], sample.step) for end in ends]
 
     def restart(self, state: State, particle: Particle, sample: Sample) -> State:
         """New higher derivatives from the ODE where the interval begins, given the physical components."""
