@@ -107,8 +107,8 @@ def first_guess(beyond: Sequence[Any], step: Any) -> Any:
     """A squared diffusion from the two derivatives that follow the prior's highest one.
 
     A process whose next derivative is d has increments d h of its highest one over a step, against sigma sqrt(h) for
-    the Wiener process: sigma^2 = d^2 h.  Of an oscillation the next derivative may just be zero; the one after it, times
-    h, is then at its largest.  Half of both is the mean over the phase.
+    the Wiener process: sigma^2 = d^2 h.  Of an oscillation the next derivative may just be zero; the one after it,
+    times h, is then at its largest.  Half of both is the mean over the phase.
     """
     first, second = beyond
     return 0.5 * step * (first**2 + (step * second) ** 2)
