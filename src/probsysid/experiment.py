@@ -56,9 +56,10 @@ class Question:
         model_error: Mapping[str, Any] | None,
     ) -> "Question":
         """Check every name and kind before anything compiles."""
+        model_error = {**dict(solver.model_error), **(model_error or {})}
         _check_priors(model, priors)
         _check_levels("noise", noise, model.output_names)
-        _check_levels("model_error", model_error or {}, tuple(model.coordinates))
+        _check_levels("model_error", model_error, tuple(model.coordinates))
         for initial in initials:
             check_initial_names(model, initial)
             for name in model.physical_names:
@@ -66,7 +67,7 @@ class Question:
                     raise InputError(
                         f"initial has no entry for {name!r}; give a number if it is known, or dist.Normal(mean, sd)."
                     )
-        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], dict(model_error or {}))
+        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
 
     @cached_property
     def space(self) -> Space:

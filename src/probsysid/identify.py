@@ -59,8 +59,7 @@ def identify(
             marginalise it, another distribution to sample it.  One mapping for all records, or one for each.
         solver: settings of the integration.
         sampler: settings of the sampling.
-        model_error: a prior or a number for a further diffusion of each coordinate named, in the same units as the
-            solver's; for data that disagree with the model more than noise and integration allow.
+        model_error: as in `Solver`, given here instead.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
         checkpoint: a file to save the run in from time to time; if it exists, the run goes on from there.

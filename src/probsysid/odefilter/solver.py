@@ -1,7 +1,7 @@
 """The solver's settings: one small frozen object with defaults that work."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from probsysid.checks import choose, is_real, is_whole
@@ -33,6 +33,9 @@ class Solver:
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
             that data judge the parameters and never correct the state.
         ode_noise: standard deviation to which the ODE is imposed, in units of the highest derivative; 0 is exactly.
+        model_error: square root of a further diffusion of the coordinates named, a prior or a number, inferred from the
+            data and added in quadrature to the numerical one: for data that disagree with the model more than noise and
+            integration allow.
     """
 
     smoothness: int | Mapping[str, int] | Literal["auto"] = "auto"
@@ -41,6 +44,7 @@ class Solver:
     diffusion: Diffusion | str | float = QuasiMLE()
     conditioning: Literal["joint", "solver"] = "joint"
     ode_noise: float = 0.0
+    model_error: Mapping[str, Any] | tuple[tuple[str, Any], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "linearisation", choose("linearisation", self.linearisation, LINEARISATIONS))
@@ -54,8 +58,9 @@ class Solver:
             raise InputError(f"substeps is {self.substeps!r}; it must be a whole number from 1, or 'auto'.")
         if not (is_real(self.ode_noise) and 0 <= self.ode_noise < float("inf")):
             raise InputError(f"ode_noise is {self.ode_noise!r}; it must be a finite number, 0 or more.")
-        if isinstance(self.smoothness, Mapping):
-            object.__setattr__(self, "smoothness", tuple(self.smoothness.items()))
+        for name in ("smoothness", "model_error"):  # mappings become tuples: settings are hashable
+            if isinstance(getattr(self, name), Mapping):
+                object.__setattr__(self, name, tuple(getattr(self, name).items()))
 
     @classmethod
     def paper(cls, **changes: Any) -> "Solver":

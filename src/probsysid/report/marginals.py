@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from scipy.stats import gaussian_kde
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def plot_marginals(
         unit = units.get(name.split("[")[0])
         axis.set_xlabel(f"{name} [{unit}]" if unit else name)
         axis.set_yticks([])
+        axis.xaxis.set_major_locator(MaxNLocator(4))
     for axis in axes.flat[len(names) :]:
         axis.set_axis_off()
     axes.flat[0].legend(frameon=False, fontsize="small")
