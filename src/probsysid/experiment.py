@@ -18,7 +18,7 @@ from probsysid.checks import is_finite
 from probsysid.errors import InputError, did_you_mean
 from probsysid.initial_state import check_initial_names, gaussian_moments
 from probsysid.model import Model
-from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter import Filter, filter_for
 from probsysid.odefilter.samples import prepare
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, Sample
@@ -246,9 +246,8 @@ class Experiment(FilterTarget):
     @cached_property
     def filters(self) -> tuple[Filter, ...]:
         """Records whose inputs behave alike share a filter, and so its compiled programs."""
-        made: dict[bool, Filter] = {}
-        systems = [self.question.solver.system(self.question.model, record.jump_order) for record in self.records]
-        return tuple(made.setdefault(system.restarts, Filter(system)) for system in systems)
+        question = self.question
+        return tuple(filter_for(question.solver.system(question.model, r.jump_order)) for r in self.records)
 
     @cached_property
     def data(self) -> tuple[Sample, ...]:

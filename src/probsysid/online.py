@@ -25,7 +25,7 @@ from probsysid.experiment import FilterTarget, Question
 from probsysid.identify import check_seed, posterior_of, problem_fingerprint
 from probsysid.model import Model
 from probsysid.odefilter.calibrate import unit_variances
-from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter import Filter, filter_for
 from probsysid.odefilter.samples import prepare
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Sample
@@ -59,7 +59,7 @@ class Stream(FilterTarget):
         model = self.question.model
         inputs = dict.fromkeys(model.input_names, np.zeros(2))
         alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
-        return (Filter(self.question.solver.system(model, alike.jump_order)),)
+        return (filter_for(self.question.solver.system(model, alike.jump_order)),)
 
     @property
     def offsets(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ is processed, so that a run of any length uses one compiled program.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import jax
@@ -135,6 +135,12 @@ class Filter:
         sample = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], float), samples)
         state = jax.eval_shape(lambda p, s: _fill(self._first_step(p, s)[0], pattern), particle, sample)
         return jax.tree.structure(state)
+
+
+@lru_cache(maxsize=32)
+def filter_for(system: System) -> Filter:
+    """The filter of a system: the same one for the same system, so that its programs compile once a process."""
+    return Filter(system)
 
 
 def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:
