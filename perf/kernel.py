@@ -1,0 +1,440 @@
+"""Cost of one filter step, in nanoseconds a particle, against C, Runge-Kutta and other libraries.  See README.md."""
+# ruff: noqa: E402
+
+import os
+
+ENVIRONMENT = dict(os.environ)
+"""As it was before probsysid set options for XLA, which the other libraries must not inherit."""
+if hasattr(os, "sched_setaffinity"):  # one core for everything, before JAX counts them
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+import probsysid as ps  # isort: skip
+
+import ctypes
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import typer
+from jax import lax
+from problems import PARTICLES, PROBLEMS, SAMPLES, Data, Problem, make_data, measured, runge_kutta
+from rich.console import Console
+from rich.table import Table
+
+from probsysid.odefilter import iwp
+from probsysid.odefilter.filter import Filter, map_blocks
+from probsysid.odefilter.samples import prepare
+from probsysid.odefilter.step import Particle, Sample
+
+HERE = Path(__file__).resolve().parent
+PEERS_VENV = HERE.parent / ".venv-peers"
+PEERS_REQUIREMENTS = HERE / "requirements-peers.txt"
+STEPS = SAMPLES - 1
+RELATIVE_ERROR = 1e-9
+"""Largest difference between an energy of C or of another library and ours, relative to the larger of it and 1."""
+
+C_STATE = {"duffing": 15, "bouc_wen": 36}
+"""Numbers in the state that kernel.c takes over from Filter.start."""
+C_FLAGS = (
+    "-O3",
+    "-march=native",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fschedule-insns",
+    "-fsched-pressure",
+)
+C_VARIANTS = {
+    "in order": [],
+    # What -ffast-math does, but for its assumption that there is no NaN (missing data) and for its start-up code, which
+    # would flush subnormal numbers to zero in the whole process.
+    "reassociated": ["-fassociative-math", "-freciprocal-math", "-fno-signed-zeros"],
+}
+
+PEERS = ("probdiffeq", "rodeo", "probdiffeq_without_data", "rodeo_without_data")
+SAME_STATE = {("duffing", "probdiffeq"), ("duffing", "rodeo"), ("bouc_wen", "rodeo")}
+"""Where another library's state is ours, so that its energies have to be ours too."""
+
+console = Console()
+
+
+@dataclass
+class Kernel:
+    """Something to time: call it once for all particles and steps."""
+
+    problem: str
+    name: str
+    run: Callable[[], float]
+    """Returns the processor seconds taken: on one core, the time on a machine without other work."""
+    repeats: int = 1
+    """Runs a round."""
+    best: float = field(default=np.inf)
+
+    def round(self) -> None:
+        self.best = min(self.best, *(self.run() for _ in range(self.repeats)))
+
+    @property
+    def nanoseconds(self) -> float:
+        """Per particle and step."""
+        return self.best / (PARTICLES * STEPS) * 1e9
+
+
+def timed(function: Callable[[], Any]) -> Callable[[], float]:
+    def run() -> float:
+        begin = time.process_time()
+        jax.block_until_ready(function())
+        return time.process_time() - begin
+
+    return run
+
+
+# Ours
+
+
+@dataclass
+class Ours:
+    """The compiled filter on one problem, and what goes in and comes out."""
+
+    problem: Problem
+    filter: Filter
+    particles: Particle
+    samples: Sample
+    advance: Callable[..., Any]
+    start: np.ndarray
+    """Packed state after the first sample."""
+    energies: np.ndarray
+    """Of all later samples: (step, particle)."""
+    compile_seconds: float
+
+
+def our_filter(problem: Problem, data: Data, diffusion: Any = "quasi-mle", initial_sd: float = 1.0) -> Ours:
+    model = ps.Model(coordinates=problem.coordinates, dynamics=problem.dynamics, outputs=problem.outputs)
+    smoothness = dict(zip(problem.coordinates, problem.smoothness, strict=True))
+    solver = ps.Solver(smoothness=smoothness, substeps=1, linearisation="ekf1", diffusion=diffusion)
+    (output,) = model.output_names
+    record = ps.Record({"force": data.force}, {output: data.outputs}, dt=problem.dt)
+    filter = Filter(solver.system(model, record.jump_order))
+    particles = jax.device_put(_particles(problem, data, initial_sd))
+    samples = jax.device_put(prepare(record, filter.system, solver.steps))
+    begin = time.process_time()
+    first = filter.start.lower(particles, samples).compile()
+    packed, _ = jax.block_until_ready(first(particles, samples))
+    advance = filter.advance.lower(packed, particles, samples, 1, SAMPLES).compile()
+    seconds = time.process_time() - begin
+    _, energies = advance(packed, particles, samples, 1, SAMPLES)
+    energies = np.asarray(energies)[1:]
+    if not np.all(np.isfinite(energies)):
+        raise SystemExit(f"{problem.name}: {np.mean(~np.isfinite(energies)):.1%} of our energies are not finite.")
+    return Ours(problem, filter, particles, samples, advance, np.array(packed), energies, seconds)
+
+
+def _particles(problem: Problem, data: Data, initial_sd: float) -> Particle:
+    every = np.ones(PARTICLES)
+    return Particle(
+        parameters=dict(data.parameters),
+        noise=[problem.noise * every],
+        initial_mean=[value * every for value in data.initial],
+        initial_sd=[initial_sd * value * every for value in problem.initial_sd],
+    )
+
+
+def our_kernel(ours: Ours) -> Kernel:
+    arguments = (jnp.asarray(ours.start), ours.particles, ours.samples, 1, SAMPLES)
+    return Kernel(ours.problem.name, "ours", timed(lambda: ours.advance(*arguments)), repeats=5)
+
+
+# Plain Runge-Kutta: the likelihood without integration error
+
+
+def runge_kutta_kernel(ours: Ours, data: Data) -> Kernel:
+    """One RK4 step a sample and a Gaussian likelihood, in blocks like ours."""
+    problem = ours.problem
+    force, halfway, outputs = (jnp.asarray(x) for x in (data.inputs[:, 0], data.halfway, data.outputs))
+
+    def block(arguments: tuple[list[Any], Any, Any]) -> Any:
+        state, parameters, noise = arguments
+
+        def step(k: Any, carry: tuple[list[Any], Any]) -> tuple[list[Any], Any]:
+            state, energies = carry
+            state = runge_kutta(problem, state, (force[k - 1], halfway[k], force[k]), problem.dt, parameters)
+            miss = (outputs[k] - measured(problem, state, force[k], parameters)) / noise
+            energy = 0.5 * miss * miss + jnp.log(noise) + 0.5 * jnp.log(2 * jnp.pi)
+            return state, lax.dynamic_update_index_in_dim(energies, energy, k, 0)
+
+        return lax.fori_loop(1, SAMPLES, step, (state, jnp.zeros((SAMPLES, noise.shape[-1]))))[1]
+
+    particles = ours.particles
+    arguments = (particles.initial_mean, particles.parameters, particles.noise[0])
+    compiled = jax.jit(lambda *a: map_blocks(block, a, ours.filter.block)).lower(*arguments).compile()
+    if not np.all(np.isfinite(np.asarray(compiled(*arguments)))):
+        raise SystemExit(f"{problem.name}: Runge-Kutta's energies are not all finite.")
+    return Kernel(problem.name, "rk4", timed(lambda: compiled(*arguments)), repeats=5)
+
+
+# C
+
+
+def build_c(folder: Path) -> dict[str, ctypes.CDLL]:
+    """The C kernel under each set of flags; empty where there is no gcc."""
+    if shutil.which("gcc") is None:
+        console.print("No C kernel: there is no gcc.")
+        return {}
+    vector_log = ["-lmvec"] if platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc" else []
+    libraries = {}
+    for name, flags in C_VARIANTS.items():
+        target = folder / f"kernel_{len(libraries)}.so"
+        command = ["gcc", *C_FLAGS, *flags, "-shared", "-fPIC", "-o", str(target), str(HERE / "kernel.c")]
+        subprocess.run([*command, *vector_log, "-lm"], check=True)
+        libraries[name] = ctypes.CDLL(str(target))
+    return libraries
+
+
+def c_kernel(ours: Ours, name: str, library: ctypes.CDLL) -> tuple[Kernel, float]:
+    """The kernel, and the largest difference of its energies from ours."""
+    problem, samples = ours.problem, ours.samples
+    if PARTICLES % library.block_size():
+        raise SystemExit(f"{PARTICLES} particles are not a whole number of blocks of {library.block_size()}.")
+    if len(ours.start) != C_STATE[problem.name]:
+        raise SystemExit(f"{problem.name}: our state has {len(ours.start)} numbers, not {C_STATE[problem.name]}.")
+    energies = np.zeros((STEPS, PARTICLES))
+    state = ours.start.copy()
+    inputs = [
+        np.stack([np.asarray(ours.particles.parameters[name]) for name in problem.parameters]),
+        np.asarray(ours.particles.noise[0]),
+        np.asarray(samples.scales[0]),
+        *(iwp.process_factor(q) for q in problem.smoothness),
+        np.asarray(samples.grid[1:, 0, 0]),
+        np.asarray(samples.outputs[1:, 0]),
+        np.asarray(samples.unit[1:, 0]),
+        state,
+        energies,
+    ]
+    inputs = [np.ascontiguousarray(array, dtype=float) for array in inputs]
+    assert inputs[-2] is state and inputs[-1] is energies
+    function = getattr(library, problem.name)
+    function.restype = None
+    arguments = [ctypes.c_long(PARTICLES), ctypes.c_long(STEPS), *(ctypes.c_void_p(a.ctypes.data) for a in inputs)]
+
+    def run() -> float:
+        state[:] = ours.start
+        begin = time.process_time()
+        function(*arguments)
+        return time.process_time() - begin
+
+    run.inputs = inputs  # type: ignore[attr-defined]  # keeps the arrays alive
+    run()
+    return Kernel(problem.name, f"c, {name}", run, repeats=5), difference(energies, ours.energies)
+
+
+def difference(energies: Any, reference: Any) -> float:
+    return float(np.max(np.abs(energies - reference) / np.maximum(np.abs(reference), 1)))
+
+
+# Other libraries
+
+
+def peers_python() -> Path | None:
+    """The interpreter of the other libraries' environment, which is made if need be; None where that fails."""
+    python = PEERS_VENV / "bin" / "python"
+    stamp = PEERS_VENV / ".installed"
+    wanted = PEERS_REQUIREMENTS.read_text()
+    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return python
+    console.print(f"Making {PEERS_VENV.name} for the other libraries (once, a minute or two)")
+    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "-r", str(PEERS_REQUIREMENTS)]
+    try:
+        for command in ([sys.executable, "-m", "venv", "--clear", str(PEERS_VENV)], pip):
+            subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True, text=True)
+    except (subprocess.CalledProcessError, OSError) as error:
+        console.print(f"No other libraries: {getattr(error, 'stderr', None) or error}")
+        return None
+    stamp.write_text(wanted)
+    return python
+
+
+class Peers:
+    """The worker of peers.py: one request, one answer."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.versions: dict[str, str] = self._answer().get("versions", {})
+
+    def ask(self, problem: str, kernel: str, action: str) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"problem": problem, "kernel": kernel, "action": action}) + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"error": "the worker of the other libraries has ended"}
+
+    def kernel(self, problem: Problem, name: str, reference: Ours) -> Kernel | None:
+        prepared = self.ask(problem.name, name, "prepare")
+        if "error" in prepared:
+            console.print(f"No {name} on {problem.name}: {prepared['error']}")
+            return None
+        expected = float(reference.energies.sum(0).mean())
+        if (problem.name, name) in SAME_STATE and difference(prepared["energy"], expected) > RELATIVE_ERROR:
+            raise SystemExit(
+                f"{name} on {problem.name} has mean energy {prepared['energy']}, ours is {expected}: not the same work."
+            )
+
+        def run() -> float:
+            answer = self.ask(problem.name, name, "run")
+            if "error" in answer:
+                raise SystemExit(f"{name} on {problem.name}: {answer['error']}")
+            return answer["seconds"]
+
+        return Kernel(problem.name, name, run)
+
+
+@contextmanager
+def start_peers(wanted: bool) -> Any:
+    python = peers_python() if wanted else None
+    if python is None:
+        yield None
+        return
+    command = [str(python), "peers.py"]
+    with subprocess.Popen(
+        command, cwd=HERE, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield Peers(process)
+        finally:
+            process.stdin.close()  # the worker ends with its input
+
+
+# Together
+
+
+def measure(rounds: int, with_peers: bool) -> dict[str, Any]:
+    kernels: list[Kernel] = []
+    results: dict[str, Any] = {}
+    with start_peers(with_peers) as peers, tempfile.TemporaryDirectory() as folder:
+        libraries = build_c(Path(folder))
+        for problem in PROBLEMS:
+            data = make_data(problem)
+            ours = our_filter(problem, data)
+            results[problem.name] = {"compile_seconds": ours.compile_seconds, "block": ours.filter.block}
+            kernels += [our_kernel(ours), runge_kutta_kernel(ours, data)]
+            kernels += _checked_c(ours, libraries, results[problem.name])
+            if peers is not None:
+                fixed = our_filter(problem, data, ps.Fixed(problem.diffusion), initial_sd=0.0)
+                kernels += [kernel for name in PEERS if (kernel := peers.kernel(problem, name, fixed)) is not None]
+        for k in range(rounds):
+            console.print(f"Round {k + 1} of {rounds}")
+            for kernel in kernels:
+                kernel.round()
+        versions = {} if peers is None else {name: peers.versions.get(name) for name in ("probdiffeq", "rodeo")}
+    for problem in PROBLEMS:
+        _collect(results[problem.name], {k.name: k.nanoseconds for k in kernels if k.problem == problem.name})
+    results["environment"] = environment(versions)
+    return results
+
+
+def _checked_c(ours: Ours, libraries: dict[str, ctypes.CDLL], result: dict[str, Any]) -> list[Kernel]:
+    kernels, errors = [], []
+    for name, library in libraries.items():
+        kernel, error = c_kernel(ours, name, library)
+        if not error <= RELATIVE_ERROR:
+            raise SystemExit(f"{ours.problem.name}: energies of C ({name}) differ from ours by {error:.1e} relative.")
+        kernels.append(kernel)
+        errors.append(error)
+    result["c_relative_error"] = max(errors, default=None)
+    return kernels
+
+
+def _collect(result: dict[str, Any], nanoseconds: dict[str, float]) -> None:
+    variants = {name.removeprefix("c, "): value for name, value in nanoseconds.items() if name.startswith("c, ")}
+    fastest = min(variants, key=variants.__getitem__, default=None)
+    result["c"] = variants.get(fastest)
+    result["c_variants"] = variants
+    for name in ("ours", "rk4", *PEERS):
+        result[name] = nanoseconds.get(name)
+    result.update(particles=PARTICLES, samples=STEPS)
+
+
+def environment(versions: dict[str, Any]) -> dict[str, Any]:
+    gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True) if shutil.which("gcc") else None
+    return {
+        "cpu": _cpu_model(),
+        "versions": {
+            "python": platform.python_version(),
+            "jax": jax.__version__,
+            "numpy": np.__version__,
+            "probsysid": ps.__version__,
+            "gcc": gcc.stdout.strip() if gcc else None,
+            **versions,
+        },
+        "c_flags": {name: " ".join([*C_FLAGS, *flags]) for name, flags in C_VARIANTS.items()},
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+ROWS = (
+    ("ours", "ours"),
+    ("c", "C, the same algebra"),
+    ("rk4", "RK4, no integration error"),
+    ("probdiffeq", "probdiffeq, dense TS1"),
+    ("rodeo", "rodeo, square root"),
+    ("probdiffeq_without_data", "probdiffeq, ODE alone"),
+    ("rodeo_without_data", "rodeo, ODE alone"),
+)
+
+
+def show(results: dict[str, Any]) -> None:
+    table = Table(title=f"ns a particle and step: {PARTICLES} particles, {STEPS} steps, one core")
+    table.add_column("")
+    for problem in PROBLEMS:
+        table.add_column(problem.name, justify="right")
+        table.add_column("over ours", justify="right")
+    for key, label in ROWS:
+        cells = []
+        for problem in PROBLEMS:
+            value, ours = results[problem.name][key], results[problem.name]["ours"]
+            cells += ["-", "-"] if value is None else [f"{value:.1f}", f"{value / ours:.2f}"]
+        table.add_row(label, *cells)
+    console.print(table)
+    for problem in PROBLEMS:
+        result = results[problem.name]
+        ratio = "-" if result["c"] is None else f"{result['ours'] / result['c']:.2f}"
+        console.print(f"{problem.name}: ours / C = {ratio}, ours compiles in {result['compile_seconds']:.1f} s")
+    machine = results["environment"]
+    console.print(machine["cpu"], machine["versions"])
+
+
+def main(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Repetitions, of which the fastest counts.")] = 7,
+    peers: Annotated[bool, typer.Option(help="Time probdiffeq and rodeo too.")] = True,
+) -> None:
+    """Nanoseconds a particle and step for Duffing and Bouc-Wen: ours, C, RK4, probdiffeq, rodeo."""
+    results = measure(rounds, peers)
+    show(results)
+    if json_file is not None:
+        json_file.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)
