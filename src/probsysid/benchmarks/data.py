@@ -1,0 +1,139 @@
+"""The benchmarks' files: found in a folder, or downloaded into a cache; checked before they are read.
+
+A folder (an argument, or the environment variable PROBSYSID_DATA) holds one subfolder a benchmark.  Without one, files
+are downloaded by the package nonlinear-benchmarks, which knows where they are published, and copied into the cache.
+"""
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import scipy.io
+
+from probsysid.checks import choose
+from probsysid.errors import InputError
+
+VARIABLE = "PROBSYSID_DATA"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of one benchmark: name and SHA-256, where they come from, whom to cite."""
+
+    name: str
+    folder: str
+    files: dict[str, str]
+    citation: str
+
+
+SOURCES = {
+    "bouc-wen": Source(
+        "bouc-wen",
+        "bouc_wen",
+        {
+            "uval_multisine.mat": "3eb9abc0aef66b97beaf003fbcb45b43a4e28d7e82db5bf8abc1c931b92106ed",
+            "yval_multisine.mat": "05e462f7c508c26c8e69549e2b80ff5acea2828b399175c8bdd3fa70eb9905bc",
+            "uval_sinesweep.mat": "fefd6c08bbf3b27f13f61a15ea0dd8c63211c5924e99f6ca43760d1f25ce9ed3",
+            "yval_sinesweep.mat": "52b49f7ff62487bf75efbed95bf759b06d8bad1127a8e63bc242e119d72bc57b",
+        },
+        "J.P. Noël, M. Schoukens: Hysteretic benchmark with a dynamic nonlinearity, 2016 Workshop on Nonlinear System "
+        "Identification Benchmarks (4TU.ResearchData, doi 10.4121/12967592, CC BY-SA 4.0)",
+    ),
+    "silverbox": Source(
+        "silverbox",
+        "silverbox",
+        {"SNLS80mV.mat": "5c7413a52255af0cb4e2f93fb6903beb92b08965ba1e6ad0a6ffedfed8477ed4"},
+        "T. Wigren, J. Schoukens: Three free data sets for development and benchmarking in nonlinear system "
+        "identification, European Control Conference 2013, 2933-2938",
+    ),
+    "emps": Source(
+        "emps",
+        "emps",
+        {
+            "DATA_EMPS.mat": "6cf6814ae14618795da0101aae2bb97ff0c6351b0501b5492751b02b07facf7e",
+            "DATA_EMPS_PULSES.mat": "0eab75bb1f6b16228ee78791343a88bf9bfd9a51036ac9807d7b5fc11c0e1704",
+        },
+        "A. Janot, M. Gautier, M. Brunot: Data set and reference models of EMPS, 2019 Workshop on Nonlinear System "
+        "Identification Benchmarks",
+    ),
+}
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "probsysid" / "data"
+
+
+def locate(name: str, folder: str | Path | None = None) -> Path:
+    """The folder with a benchmark's files, all there and all as published."""
+    source: Source = choose("benchmark", SOURCES.get(name, name), SOURCES)
+    given = folder or os.environ.get(VARIABLE)
+    place = Path(given) / source.folder if given else cache_folder() / source.folder
+    missing = [file for file in source.files if not (place / file).is_file()]
+    if missing:
+        hint = f"put it there, or run: probsysid data {source.name}" if given else f"run: probsysid data {source.name}"
+        raise InputError(f"the {source.name} data are not here: {place / missing[0]} does not exist; {hint}")
+    for file, expected in source.files.items():
+        check(place / file, expected)
+    return place
+
+
+def check(path: Path, expected: str) -> None:
+    """Raise unless the file is the published one."""
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != expected:
+        raise InputError(
+            f"{path} is not the published file: its SHA-256 begins with {found[:12]}, expected {expected[:12]}. "
+            "It may be truncated; remove it and download it again."
+        )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Variables of a MATLAB file, one-dimensional where they are."""
+    try:
+        content = scipy.io.loadmat(path, squeeze_me=True)
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise InputError(f"{path} cannot be read as a MATLAB file ({error}).") from None
+    return {key: value for key, value in content.items() if not key.startswith("__")}
+
+
+def download(name: str) -> Path:
+    """Fetch a benchmark into the cache; files that are there and right are left alone."""
+    source: Source = choose("benchmark", SOURCES.get(name, name), SOURCES)
+    place = cache_folder() / source.folder
+    try:
+        return locate(name, cache_folder())
+    except InputError:
+        place.mkdir(parents=True, exist_ok=True)
+    for path in _fetch(source, cache_folder().parent / "downloads"):
+        if path.name in source.files:
+            check(path, source.files[path.name])
+            temporary = place / f".{path.name}.partial"
+            shutil.copyfile(path, temporary)
+            temporary.replace(place / path.name)
+    return locate(name, cache_folder())
+
+
+def _fetch(source: Source, place: Path) -> list[Path]:
+    """Have nonlinear-benchmarks download the files; it resumes nothing but keeps what is complete."""
+    import nonlinear_benchmarks
+    from nonlinear_benchmarks import not_splitted_benchmarks
+
+    place.mkdir(parents=True, exist_ok=True)
+    loaders = {
+        "bouc-wen": not_splitted_benchmarks.BoucWen,
+        "silverbox": nonlinear_benchmarks.Silverbox,
+        "emps": nonlinear_benchmarks.EMPS,
+    }
+    try:
+        found = loaders[source.name](data_file_locations=True, dir_placement=str(place))
+    except Exception as error:
+        raise InputError(
+            f"downloading {source.name} failed ({error}). Without a network, get {', '.join(source.files)} from "
+            f"nonlinearbenchmark.org, put them into FOLDER/{source.folder}/ and set {VARIABLE}=FOLDER."
+        ) from None
+    paths = [Path(item) for item in ([found] if isinstance(found, str) else found)]
+    return [file for path in paths for file in (path.iterdir() if path.is_dir() else [path])]
