@@ -2,15 +2,15 @@
 
 Double precision is not optional: a filter over thousands of samples in single precision is garbage.
 
-The options for XLA's CPU compiler let it turn the filter's time loop into one vectorised machine-code function; they are
-worth a factor of 4 to 9 (docs/decisions.md).  They only take effect when JAX has not run anything yet; later they are
-harmless.
+The options for XLA's CPU compiler let it turn the filter's time loop into one vectorised machine-code function; they
+are worth a factor of 4 to 9 (docs/decisions.md).  They only take effect when JAX has not run anything yet; later they
+are harmless.
 """
 
 import os
+from importlib.metadata import version
 
 import jax
-import jaxlib
 
 LOOP_BYTES = 4_000_000
 """Loops that touch less memory than this are compiled whole; a block of particles is far smaller."""
@@ -40,5 +40,5 @@ def configure() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_backend_extra_options" in flags:
         return
-    options = XLA_OPTIONS + (LLVM_OPTIONS if jaxlib.__version__.startswith(LLVM_TESTED) else ())
+    options = XLA_OPTIONS + (LLVM_OPTIONS if version("jaxlib").startswith(LLVM_TESTED) else ())
     os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={','.join(options)}".strip()

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.special import logsumexp
 
 from probsysid.smc.ibis import Step
 from probsysid.smc.rejuvenate import Rejuvenation
+from probsysid.smc.weights import log_sum_exp
 
 
 @dataclass
@@ -50,7 +50,7 @@ class History:
 
 def log_mean_exp(values: Float[np.ndarray, "*rows island"]) -> Float[np.ndarray, "*rows"]:
     """Log of the mean over islands."""
-    return np.asarray(logsumexp(values, axis=-1) - np.log(values.shape[-1]))
+    return np.asarray(log_sum_exp(values) - np.log(values.shape[-1]))
 
 
 def evidence_error(by_island: Float[np.ndarray, " island"]) -> float:

@@ -6,11 +6,12 @@ ratio needs.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 Vectors = Float[np.ndarray, "dimension member"]
 Weights = Float[np.ndarray, " member"]
@@ -45,26 +46,25 @@ class StudentMixture:
 
     def log_density(self, vectors: Vectors) -> Float[np.ndarray, " member"]:
         """Log density at each vector."""
-        parts = [
-            np.log(share) + _log_density(vectors, mean, factor, self.degrees)
-            for share, mean, factor in zip(self.shares, self.means, self.factors, strict=True)
-            if share > 0
-        ]
-        return logsumexp(parts, axis=0)
+        with np.errstate(divide="ignore"):
+            shares = np.log(self.shares)
+        parts = zip(shares, self.means, self._inverses, strict=True)
+        logs = [share + _log_density(vectors, mean, inverse, self.degrees) for share, mean, inverse in parts]
+        return np.logaddexp.reduce(logs)
+
+    @cached_property
+    def _inverses(self) -> Float[np.ndarray, "component dimension dimension"]:
+        return np.linalg.inv(self.factors)
 
 
-def whiten(vectors: Vectors, mean: np.ndarray, factor: np.ndarray) -> Vectors:
-    """Coordinates in which a Gaussian with this mean and factor is standard.
+def _log_density(vectors: Vectors, mean: np.ndarray, inverse: np.ndarray, degrees: float | None) -> np.ndarray:
+    """Of one component, given the inverse of its factor.
 
-    The factor is inverted: it is tiny, and a threaded triangular solver costs a hundred times more on a busy machine.
+    The factor is tiny; a threaded triangular solver costs a hundred times more on a busy machine.
     """
-    return np.linalg.inv(factor) @ (vectors - mean[:, None])
-
-
-def _log_density(vectors: Vectors, mean: np.ndarray, factor: np.ndarray, degrees: float | None) -> np.ndarray:
     dimension = len(mean)
-    distance = np.sum(whiten(vectors, mean, factor) ** 2, axis=0)
-    constant = -np.sum(np.log(np.diag(factor)))
+    distance = np.sum((inverse @ (vectors - mean[:, None])) ** 2, axis=0)
+    constant = np.sum(np.log(np.diag(inverse)))
     if degrees is None:
         return constant - 0.5 * (dimension * np.log(2 * np.pi) + distance)
     total = 0.5 * (degrees + dimension)
@@ -140,7 +140,7 @@ class Mixture:
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> StudentMixture:
         mean, covariance = moments(vectors, weights)
         factor = cholesky(covariance)
-        white = whiten(vectors, mean, factor)
+        white = np.linalg.inv(factor) @ (vectors - mean[:, None])
         shares, centres, covariances = self._maximise(random, white, weights)
         factors = np.stack([factor @ cholesky(c) for c in covariances])
         return StudentMixture(
@@ -159,11 +159,11 @@ class Mixture:
         covariances = np.broadcast_to(0.5 * np.eye(dimension), (self.components, dimension, dimension))
         shares = np.full(self.components, 1 / self.components)
         for _ in range(self.iterations):
-            factors = [cholesky(c) for c in covariances]
-            logs = np.stack([_log_density(white, m, f, None) for m, f in zip(centres, factors, strict=True)])
+            inverses = np.linalg.inv([cholesky(c) for c in covariances])
+            logs = np.stack([_log_density(white, m, i, None) for m, i in zip(centres, inverses, strict=True)])
             with np.errstate(divide="ignore"):
                 logs = logs + np.log(shares)[:, None]
-            responsibilities = np.exp(logs - logsumexp(logs, axis=0)) * weights
+            responsibilities = np.exp(logs - np.logaddexp.reduce(logs)) * weights
             totals = np.maximum(responsibilities.sum(axis=1), 1e-300)
             centres = responsibilities @ white.T / totals[:, None]
             covariances = np.stack(

@@ -96,11 +96,6 @@ class Space:
         return tuple(n for site in self.sites for n in (site.name if isinstance(site.name, tuple) else (site.name,)))
 
     @cached_property
-    def sample(self) -> Any:
-        """Draws from the prior: (key, count) -> theta."""
-        return jax.jit(self._sample, static_argnums=1)
-
-    @cached_property
     def values(self) -> Any:
         """theta -> constrained values by name, particle axis last."""
         return jax.jit(jax.vmap(self.values_of_one, in_axes=-1, out_axes=-1))
@@ -110,7 +105,8 @@ class Space:
         """theta -> log density in unconstrained coordinates."""
         return jax.jit(jax.vmap(self._log_prior, in_axes=-1))
 
-    def _sample(self, key: Any, count: int) -> Theta:
+    def sample(self, key: Any, count: int) -> Theta:
+        """Draws from the prior."""
         keys = jax.random.split(key, len(self.sites))
         return jnp.concatenate([site.sample(k, count) for site, k in zip(self.sites, keys, strict=True)])
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import logsumexp
 
 LogWeights = Float[np.ndarray, "island member"]
 
@@ -35,14 +34,25 @@ def effective_size(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
     return np.where(squares > 0, np.sum(weights, axis=-1) ** 2 / np.where(squares > 0, squares, 1.0), 0.0)
 
 
+def log_sum_exp(values: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*rows"]:
+    """Log of the sum of exponentials along the last axis, minus infinity where all are.
+
+    SciPy's does the same with a third of a millisecond of overhead a call, which shows in a profile.
+    """
+    top = np.max(values, axis=-1, keepdims=True)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(values - safe), axis=-1)) + safe[..., 0]
+
+
 def log_mean(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
     """Log of the mean weight of each island."""
-    return logsumexp(log_weights, axis=-1) - np.log(log_weights.shape[-1])
+    return log_sum_exp(log_weights) - np.log(log_weights.shape[-1])
 
 
 def normalise(log_weights: Float[np.ndarray, "*island member"]) -> Float[np.ndarray, "*island member"]:
     """Weights that sum to one along the last axis."""
-    return np.exp(log_weights - logsumexp(log_weights, axis=-1, keepdims=True))
+    return np.exp(log_weights - log_sum_exp(log_weights)[..., None])
 
 
 def finite_or_lost(energies: np.ndarray) -> np.ndarray:
