@@ -1,0 +1,42 @@
+"""Jacobians with known zeros."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import probsysid  # noqa: F401  (double precision)
+from probsysid.dependence import dependence
+from probsysid.odefilter.linearise import EKF0, EKF1, jacobian
+
+
+def field(x: list) -> list:
+    return [x[1], -jnp.sin(x[0]) * x[2] ** 2 + jnp.abs(x[1]), 3.0 * x[2] / (1 + x[0] ** 2), jnp.asarray(1.5)]
+
+
+POINT = [0.3, -0.7, 1.1]
+PATTERN = dependence(lambda *x: field(list(x)), count=3)
+
+
+def test_pattern() -> None:
+    assert PATTERN == (
+        (False, True, False),
+        (True, True, True),
+        (True, False, True),
+        (False, False, False),
+    )
+
+
+def test_jacobian_is_forward_mode_with_structural_zeros() -> None:
+    rows = jacobian(field, POINT, PATTERN)
+    assert [[entry is not None for entry in row] for row in rows] == [list(row) for row in PATTERN]
+    found = np.array([[0.0 if entry is None else float(entry) for entry in row] for row in rows])
+    expected = jax.jacfwd(lambda x: jnp.stack(field(list(x))))(jnp.array(POINT))
+    np.testing.assert_array_equal(found, expected)
+    # By hand, for the row with all kinds of terms.
+    x, _, z = POINT
+    np.testing.assert_allclose(found[1], [-np.cos(x) * z**2, -1.0, -2 * np.sin(x) * z], rtol=1e-15)
+
+
+def test_first_and_zeroth_order() -> None:
+    assert EKF1()(field, POINT, PATTERN) == jacobian(field, POINT, PATTERN)
+    assert EKF0()(field, POINT, PATTERN) == [[None] * 3] * 4
