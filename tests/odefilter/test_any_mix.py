@@ -6,6 +6,7 @@ Each new structure takes seconds to compile, so examples are few and each is use
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def structures(draw: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 @given(structure=structures(), block=st.integers(1, 6), seed=st.integers(0, 10**6))
 def test_energies_are_the_textbook_filters(structure: dict[str, Any], block: int, seed: int) -> None:

@@ -301,8 +301,8 @@ def assert_exact(
     without bias; its spread grows from sample to sample and is not pooled.
 
     Estimates from N particles have biases of the order 1 / N, from weights that are normalised and from proposals
-    that are fitted to the very particles they move.  Their size was measured over 200 runs (docs/validation-sampler.md):
-    with 512 particles an island and more they stay below the standard error of 20 runs.
+    that are fitted to the very particles they move.  With 512 particles an island and more they are below the
+    standard error of 20 runs (measured over 200 runs: docs/validation-sampler.md).
     """
     runs = [estimate(problem, sampler, seed, None if target is None else target()) for seed in seeds]
     exact = problem.exact

@@ -8,6 +8,7 @@ import fcntl
 import io
 import json
 import os
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,10 +87,10 @@ def pack(run: Run, history: History, fingerprint: str, extra: dict[str, np.ndarr
 def unpack(path: Path, fingerprint: str | None = None) -> tuple[Run, History, dict[str, np.ndarray]]:
     """The run in a file; raises unless it belongs to this problem, with these data, settings and seed."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         scalars: dict[str, Any] = json.loads(bytes(arrays["scalars"]).decode())
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
     if scalars["format"] != FORMAT:
         raise InputError(f"{path} has checkpoint format {scalars['format']}; this version reads {FORMAT}.")

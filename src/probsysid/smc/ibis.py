@@ -160,7 +160,9 @@ def _bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *,
         _check_alive(run.log_weights, cloud.energy, part, target, sample)
         run = replace(run, log_weights=run.log_weights - w.tempered(cloud.energy, part))
         done = 1.0 if part >= rest else done + part
-        if done < 1.0 or whole:
+        # where most particles were lost, the rest may be fewer than the threshold before any of the sample is in
+        few = float(w.effective_size(run.log_weights).min()) < sampler.ess * sampler.members
+        if done < 1.0 or whole or few:
             seeds = (run.seed, 1 + sample, len(rejuvenations))
             cloud, info = rejuvenate(cloud, run.log_weights, target, sampler, sample, done, seeds)
             rejuvenations.append(info)

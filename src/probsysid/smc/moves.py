@@ -72,10 +72,12 @@ class RandomWalk:
         scale: step in units of the cloud's; None takes 2.38 / sqrt(dimension), optimal for Gaussian targets
             (Roberts, Gelman and Gilks 1997).
         least: share of accepted proposals below which the step is halved.
+        shrunk: share of that step that is left after halving.
     """
 
     scale: float | None = None
     least: float = 0.1
+    shrunk: float = 1.0
 
     @property
     def name(self) -> str:
@@ -85,11 +87,11 @@ class RandomWalk:
         return cholesky(moments(vectors, weights)[1])
 
     def propose(self, random: np.random.Generator, vectors: Vectors, fitted: np.ndarray) -> tuple[Vectors, Lopsided]:
-        scale = 2.38 / vectors.shape[0] ** 0.5 if self.scale is None else self.scale
+        scale = self.shrunk * (2.38 / vectors.shape[0] ** 0.5 if self.scale is None else self.scale)
         return vectors + scale * fitted @ random.standard_normal(vectors.shape), np.zeros(vectors.shape[1])
 
     def fallback(self, acceptance: float) -> Move:
-        return self if acceptance >= self.least else replace(self, scale=0.5 * (self.scale or 1.0))
+        return self if acceptance >= self.least else replace(self, shrunk=0.5 * self.shrunk)
 
 
 DEFAULT = Independent(Ellipsoid(), otherwise=Independent(Mixture(), otherwise=RandomWalk()))

@@ -170,6 +170,8 @@ class _Moving:
         random = np.random.default_rng([*self.seeds, 1])
         islands = range(len(self.weights))
         try:
+            for i in islands:
+                _check_span(self.theta[:, i], self.weights[i])
             return [move.fit(random, self.theta[:, i], self.weights[i]) for i in islands]
         except Collapsed as error:
             raise SamplingError(
@@ -207,6 +209,15 @@ class _Moving:
         flat = cloud.theta.reshape(cloud.theta.shape[0], -1)
         prior = np.asarray(self.target.log_prior(flat)).reshape(cloud.energy.shape)
         return prior + cloud.likelihood - w.tempered(cloud.energy, self.share)
+
+
+def _check_span(theta: np.ndarray, weights: np.ndarray) -> None:
+    """Raise where so few different particles are left that their covariance is singular for certain."""
+    different = len(np.unique(theta[0, weights > 0]))
+    if different <= len(theta):
+        raise Collapsed(
+            f"{different} different ones are left for {len(theta)} quantities, their covariance is singular"
+        )
 
 
 def _side_by_side(links: list[Cloud]) -> Cloud:

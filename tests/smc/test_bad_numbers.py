@@ -1,0 +1,110 @@
+"""Energies that are not numbers, particles that all agree, priors far from the data."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from probsysid import Sampler, SamplingError
+from probsysid.smc import ibis
+from tests.smc.conjugate import EnergyTarget, Regression
+
+PROBLEM = Regression.simulated(samples=40, noise=5.0)
+"""Each sample says little: particles that were lost are not made up for by the next sample's rejuvenation."""
+
+SAMPLER = Sampler(particles=512, islands=2)
+
+
+def broken(bad: Callable[[np.ndarray], np.ndarray], at: int, value: float = np.nan) -> EnergyTarget:
+    """The regression, whose energy is not finite from a sample on where `bad(theta)`."""
+    target = PROBLEM.target()
+
+    def energy(theta: np.ndarray, sample: int) -> np.ndarray:
+        honest = target.energy(theta, sample)
+        return np.where(bad(theta), value, honest) if sample >= at else honest
+
+    return replace(target, energy=energy)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("share", [0.3, 0.8, 0.97])
+def test_lost_particles_are_counted_and_the_run_goes_on(value: float, share: float) -> None:
+    """The first sample loses a share of the prior: all that is further from the truth in one coordinate."""
+    first = np.asarray(PROBLEM.target().sample_prior(jax.random.key(0), SAMPLER.particles))
+    centre = PROBLEM.exact.mean[-1, 0]
+    reach = np.quantile(np.abs(first[0] - centre), 1 - share)
+    target = broken(lambda theta: np.abs(theta[0] - centre) > reach, 0, value)
+    run, sizes = ibis.start(target, SAMPLER, 0), []
+    while run.samples < target.samples:
+        run, step = ibis.absorb(run, target, SAMPLER)
+        sizes.append(step.ess)
+    assert run.lost == np.sum(np.abs(first[0] - centre) > reach)
+    assert np.min(np.concatenate(sizes)) >= SAMPLER.ess * SAMPLER.members
+    assert np.all(np.abs(run.theta[0] - centre) <= reach)
+    assert np.all(np.isfinite(run.log_likelihood))
+
+
+@pytest.mark.parametrize("at", [0, 7])
+@pytest.mark.parametrize("path", ["data", "likelihood"])
+def test_all_particles_lost(at: int, path: str) -> None:
+    sampler = replace(SAMPLER, path=path)
+    target = broken(lambda theta: np.ones(theta.shape[1], dtype=bool), at)
+    run = ibis.start(target, sampler, 0)
+    forward = ibis.temper_all if path == "likelihood" else ibis.absorb
+    with pytest.raises(SamplingError, match=r"all particles are lost at .* not finite there\. Likely causes: a prior"):
+        while run.samples < target.samples:
+            run, _ = forward(run, target, sampler)
+    # what was there before the sample is still there
+    assert run.samples == (at if path == "data" else 0)
+    assert np.all(np.isfinite(run.log_weights))
+
+
+def test_the_error_names_the_sample() -> None:
+    target = broken(lambda theta: np.ones(theta.shape[1], dtype=bool), 7)
+    run = ibis.start(target, SAMPLER, 0)
+    with pytest.raises(SamplingError, match="lost at sample 7:") as caught:
+        while True:
+            run, _ = ibis.absorb(run, target, SAMPLER)
+    assert caught.value.sample == 7
+
+
+def test_one_island_lost() -> None:
+    """Islands are independent samplers; one without particles has no posterior."""
+    target = PROBLEM.target()
+    first = np.asarray(target.sample_prior(jax.random.key(0), SAMPLER.particles))
+    mine = {tuple(vector) for vector in first[:, : SAMPLER.members].T}
+    target = broken(lambda theta: np.array([tuple(vector) in mine for vector in theta.T]), 0)
+    with pytest.raises(SamplingError, match="the particles of an island are lost at sample 0"):
+        ibis.absorb(ibis.start(target, SAMPLER, 0), target, SAMPLER)
+
+
+@pytest.mark.parametrize("alive", [1, 2, 3])
+def test_too_few_particles_to_fit_a_proposal(alive: int) -> None:
+    """Three points span no ellipsoid in three dimensions, though the jitter makes one of them."""
+    target = PROBLEM.target()
+    first = np.asarray(target.sample_prior(jax.random.key(0), SAMPLER.particles))
+    chosen = [*range(alive), *range(SAMPLER.members, SAMPLER.members + alive)]
+    mine = {tuple(first[:, n]) for n in chosen}
+    target = broken(lambda theta: np.array([tuple(vector) not in mine for vector in theta.T]), 0)
+    with pytest.raises(SamplingError, match=r"have collapsed at sample 0: .* covariance is singular") as caught:
+        ibis.absorb(ibis.start(target, SAMPLER, 0), target, SAMPLER)
+    assert caught.value.sample == 0
+
+
+def test_a_prior_that_is_not_finite() -> None:
+    target = replace(PROBLEM.target(), draw=lambda key, count: np.full((3, count), np.inf))
+    with pytest.raises(SamplingError, match="the prior gives draws that are not finite"):
+        ibis.start(target, SAMPLER, 0)
+
+
+def test_a_prior_far_from_the_data_is_bridged() -> None:
+    """Data 1000 noise levels off: hundreds of nats between the prior's particles, brought in share by share."""
+    problem = replace(PROBLEM, outputs=PROBLEM.outputs + 5000.0)
+    target = problem.target()
+    sampler = replace(SAMPLER, max_moves=30)
+    run = ibis.start(target, sampler, 0)
+    run, step = ibis.absorb(run, target, sampler)
+    assert len(step.rejuvenations) > 1
+    assert np.all(np.diff([r.share for r in step.rejuvenations]) > 0)

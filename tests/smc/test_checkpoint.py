@@ -1,0 +1,106 @@
+"""Runs on disk: nothing is lost on the way, and nothing foreign or broken is taken for one."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from probsysid import InputError, Sampler
+from probsysid.smc import checkpoint, ibis
+from probsysid.smc.history import History
+from tests.smc.conjugate import Regression
+
+SAMPLER = Sampler(particles=64, islands=2)
+TARGET = Regression.simulated(samples=12).target()
+
+
+def run_until(stop: int, run: ibis.Run | None = None, history: History | None = None) -> tuple[ibis.Run, History]:
+    run = ibis.start(TARGET, SAMPLER, 1) if run is None else run
+    history = History(2) if history is None else history
+    while run.samples < stop:
+        run, step = ibis.absorb(run, TARGET, SAMPLER)
+        history.add(step)
+    return run, history
+
+
+def assert_same(one: tuple[ibis.Run, History], other: tuple[ibis.Run, History]) -> None:
+    for name in ("theta", "log_weights", "log_likelihood", "base_evidence", "state"):
+        np.testing.assert_array_equal(getattr(one[0], name), getattr(other[0], name))
+    for name in ("samples", "seed", "stride", "work", "lost"):
+        assert getattr(one[0], name) == getattr(other[0], name)
+    np.testing.assert_array_equal(one[1].ess, other[1].ess)
+    np.testing.assert_array_equal(one[1].evidence, other[1].evidence)
+    assert one[1].rejuvenations == other[1].rejuvenations
+
+
+@pytest.mark.parametrize("stop", [0, 1, 6])
+def test_a_run_goes_on_as_if_it_had_not_been_written(tmp_path: Path, stop: int) -> None:
+    run, history = run_until(stop)
+    path = tmp_path / "run.npz"
+    extra = {"note": np.array([1.0, np.nan])}
+    checkpoint.write_atomically(path, checkpoint.pack(run, history, "mark", extra))
+    loaded, log, more = checkpoint.unpack(path, "mark")
+    np.testing.assert_array_equal(more["note"], extra["note"])
+    assert_same(run_until(12, loaded, log), run_until(12))
+
+
+def test_a_foreign_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    checkpoint.write_atomically(path, checkpoint.pack(*run_until(3), "one"))
+    with pytest.raises(InputError, match=r"run\.npz belongs to another problem: the model, priors, data"):
+        checkpoint.unpack(path, "another")
+    checkpoint.unpack(path)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 500, 0.5, 0.99, -1])
+def test_a_cut_one_is_named(tmp_path: Path, keep: Any) -> None:
+    content = checkpoint.pack(*run_until(3), "mark")
+    path = tmp_path / "run.npz"
+    path.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
+    with pytest.raises(InputError, match=r"run\.npz is not a checkpoint, or is damaged"):
+        checkpoint.unpack(path)
+
+
+def test_flipped_bits_are_noticed(tmp_path: Path) -> None:
+    """Archives carry checksums of their members."""
+    content = bytearray(checkpoint.pack(*run_until(3), "mark"))
+    content[len(content) // 3] ^= 0xFF
+    path = tmp_path / "run.npz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        checkpoint.unpack(path)
+
+
+def test_other_archives_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "other.npz"
+    np.savez(path, theta=np.zeros(3))
+    with pytest.raises(InputError, match="not a checkpoint"):
+        checkpoint.unpack(path)
+    np.savez(path, theta=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(InputError, match="not a checkpoint"):
+        checkpoint.unpack(path)
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(InputError, match="not a checkpoint"):
+        checkpoint.unpack(path)
+    with pytest.raises(InputError, match="not a checkpoint.*No such file"):
+        checkpoint.unpack(tmp_path / "absent.npz")
+
+
+def test_another_format_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    content = checkpoint.pack(*run_until(1), "mark")
+    monkeypatch.undo()
+    path = tmp_path / "run.npz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="has checkpoint format 99; this version reads"):
+        checkpoint.unpack(path)
+
+
+def test_the_lock_is_released(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "run.npz"
+    with checkpoint.locked(path), pytest.raises(InputError, match="in use"), checkpoint.locked(path):
+        pass
+    with checkpoint.locked(path):
+        pass

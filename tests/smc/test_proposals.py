@@ -1,0 +1,135 @@
+"""Proposals: densities are those of the draws, fits are the weighted moments."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from probsysid.smc.proposals import (
+    JITTER,
+    Collapsed,
+    Ellipsoid,
+    Mixture,
+    StudentMixture,
+    cholesky,
+)
+
+RANDOM = np.random.default_rng(0)
+FACTORS = np.array([[[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]], [[0.2, 0, 0], [0.1, 0.3, 0], [0.0, -0.2, 0.4]]])
+MEANS = np.array([[0.0, 1.0, -1.0], [3.0, 0.0, 2.0]])
+SHARES = np.array([0.3, 0.7])
+
+
+def cloud(count: int = 500, dimension: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted particles with very different scales."""
+    random = np.random.default_rng(1)
+    vectors = random.standard_normal((dimension, count)) * np.logspace(-6, 6, dimension)[:, None]
+    return vectors, random.dirichlet(np.ones(count))
+
+
+@pytest.mark.parametrize("degrees", [None, 1.0, 5.0, 40.0])
+def test_log_density_is_scipys(degrees: float | None) -> None:
+    mixture = StudentMixture(SHARES, MEANS, FACTORS, degrees)
+    points = 3 * RANDOM.standard_normal((3, 50))
+    parts = [
+        stats.multivariate_normal(mean, factor @ factor.T)
+        if degrees is None
+        else stats.multivariate_t(mean, factor @ factor.T, df=degrees)
+        for mean, factor in zip(MEANS, FACTORS, strict=True)
+    ]
+    expected = np.log(sum(share * part.pdf(points.T) for share, part in zip(SHARES, parts, strict=True)))
+    np.testing.assert_allclose(mixture.log_density(points), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("degrees", [None, 9.0])
+def test_draws_have_the_moments_of_the_mixture(degrees: float | None) -> None:
+    mixture, count = StudentMixture(SHARES, MEANS, FACTORS, degrees), 200_000
+    draws = mixture.sample(np.random.default_rng(2), count)
+    widening = 1.0 if degrees is None else degrees / (degrees - 2)
+    second = sum(
+        share * (widening * factor @ factor.T + np.outer(mean, mean))
+        for share, mean, factor in zip(SHARES, MEANS, FACTORS, strict=True)
+    )
+    products = draws[:, None] * draws[None]
+    error = products.std(axis=-1) / np.sqrt(count)
+    assert np.all(np.abs(products.mean(axis=-1) - second) < 4 * error)
+    assert np.all(np.abs(draws.mean(axis=-1) - SHARES @ MEANS) < 4 * draws.std(axis=-1) / np.sqrt(count))
+
+
+@pytest.mark.parametrize("degrees", [None, 3.0])
+def test_density_and_draws_belong_together(degrees: float | None) -> None:
+    """The mean of g / q over draws from q is the integral of g: here 1, for a density g inside q's reach."""
+    mixture, count = StudentMixture(SHARES, MEANS, FACTORS, degrees), 100_000
+    draws = mixture.sample(np.random.default_rng(3), count)
+    inside = stats.multivariate_normal(MEANS[1], 0.5 * FACTORS[1] @ FACTORS[1].T)
+    ratio = np.exp(inside.logpdf(draws.T) - mixture.log_density(draws))
+    assert abs(ratio.mean() - 1) < 4 * ratio.std() / np.sqrt(count)
+
+
+def test_a_component_without_share_is_not_evaluated() -> None:
+    alone = StudentMixture(np.array([1.0]), MEANS[:1], FACTORS[:1], 5.0)
+    beside = StudentMixture(np.array([1.0, 0.0]), MEANS, FACTORS, 5.0)
+    points = RANDOM.standard_normal((3, 10))
+    np.testing.assert_array_equal(alone.log_density(points), beside.log_density(points))
+
+
+@pytest.mark.parametrize("degrees", [None, 5.0])
+def test_an_ellipsoid_has_the_weighted_moments(degrees: float | None) -> None:
+    vectors, weights = cloud()
+    fitted = Ellipsoid(degrees=degrees, defensive=0.2, width=3.0).fit(RANDOM, vectors, weights)
+    mean = np.average(vectors, axis=1, weights=weights)
+    covariance = np.cov(vectors, aweights=weights, bias=True)
+    np.testing.assert_array_equal(fitted.shares, [0.8, 0.2])
+    np.testing.assert_allclose(fitted.means, [mean, mean], rtol=1e-12)
+    scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    for factor, width in zip(fitted.factors, (1, 3), strict=True):
+        np.testing.assert_allclose(factor @ factor.T / scale, width**2 * covariance / scale, atol=10 * JITTER)
+
+
+def test_a_mixture_finds_two_modes() -> None:
+    """Where one ellipsoid would propose between them."""
+    random = np.random.default_rng(4)
+    modes = np.repeat([[-3.0, 3.0], [0.0, 1.0]], [600, 200], axis=1)
+    vectors = modes + random.normal(0, 0.1, (2, 800))
+    weights = np.full(800, 1 / 800)
+    fitted = Mixture(components=2, degrees=None, defensive=0.1).fit(random, vectors, weights)
+    order = np.argsort(fitted.means[:2, 0])
+    np.testing.assert_allclose(fitted.shares[:2][order], [0.9 * 0.75, 0.9 * 0.25], rtol=1e-6)
+    np.testing.assert_allclose(fitted.means[:2][order], [[-3, 0], [3, 1]], atol=4 * 0.1 / np.sqrt(200))
+    assert fitted.shares[2] == pytest.approx(0.1)
+    np.testing.assert_allclose(fitted.means[2], vectors.mean(axis=1))
+    assert fitted.shares.sum() == pytest.approx(1)
+    # a point of either mode is far likelier than under the ellipsoid
+    ellipsoid = Ellipsoid(degrees=None).fit(random, vectors, weights)
+    assert fitted.log_density(vectors).mean() > ellipsoid.log_density(vectors).mean() + 1
+
+
+def test_a_mixture_of_weighted_particles_is_that_of_copies() -> None:
+    random = np.random.default_rng(5)
+    vectors = random.standard_normal((2, 60))
+    copies = random.integers(1, 5, 60)
+    repeated = np.repeat(vectors, copies, axis=1)
+    mixture = Mixture(components=1, iterations=3)
+    weighted = mixture.fit(random, vectors, copies / copies.sum())
+    copied = mixture.fit(random, repeated, np.full(repeated.shape[1], 1 / repeated.shape[1]))
+    np.testing.assert_allclose(weighted.means, copied.means, rtol=1e-10)
+    np.testing.assert_allclose(weighted.factors, copied.factors, rtol=1e-7, atol=1e-9)
+
+
+def test_what_cannot_be_fitted_is_said() -> None:
+    vectors = np.random.default_rng(6).standard_normal((2, 64))
+    vectors[1] = 2.0
+    weights = np.full(64, 1 / 64)
+    with pytest.raises(Collapsed, match="a variance is zero"):
+        Ellipsoid().fit(RANDOM, vectors, weights)
+    with pytest.raises(Collapsed, match="a variance is zero"):
+        cholesky(np.array([[np.nan, 0], [0, 1.0]]))
+    with pytest.raises(Collapsed, match="singular"):
+        cholesky(np.array([[1.0, 1.1], [1.1, 1.0]]))
+
+
+def test_a_flat_ellipsoid_is_kept_real() -> None:
+    """Two quantities tied to 1e-12: the jitter makes the proposal a little wider across."""
+    first = np.random.default_rng(7).standard_normal(100)
+    vectors = np.stack([first, first + 1e-12])
+    fitted = Ellipsoid().fit(RANDOM, vectors, np.full(100, 0.01))
+    assert np.all(np.isfinite(fitted.log_density(vectors)))

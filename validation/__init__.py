@@ -1,0 +1,1 @@
+"""Long statistical studies: `python -m validation` runs them and writes docs/validation-sampler.md."""

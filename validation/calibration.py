@@ -1,0 +1,129 @@
+"""Simulation-based calibration (Talts et al. 2018): truths from the prior, data from the truths, posteriors from the
+data; the share of the posterior below the truth is uniform if everything is right: model, filter, weights, moves.
+
+Besides the parameters, the log likelihood is ranked: it sees errors that leave the margins as they are
+(Modrak et al. 2023).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.progress import track
+from scipy import stats
+
+import probsysid as ps
+from probsysid import dist
+from probsysid.experiment import Question
+from probsysid.smc.target import browse
+from validation.duffing import MODEL, SOLVER, Shared, measured, multisine
+
+SETS = 320
+SAMPLES = 100
+BINS = 16
+SAMPLER = ps.Sampler(particles=1024, islands=4)
+
+PRIORS = {
+    "m": dist.LogNormal(0.0, 0.2),
+    "c": dist.LogNormal(np.log(0.2), 0.5),
+    "k": dist.LogNormal(0.0, 0.3),
+    "k3": dist.LogNormal(np.log(0.5), 0.5),
+}
+NOISE = {"position": dist.LogNormal(np.log(0.1), 0.5)}
+INITIALS = {
+    "sampled": {"x": dist.Uniform(-1.0, 1.0), "dx": dist.Uniform(-1.0, 1.0)},
+    "marginalised": {"x": dist.Normal(0.0, 0.1), "dx": dist.Normal(0.0, 0.1)},
+}
+"""The initial state as part of theta, and as a Gaussian inside the filter."""
+
+
+def question(initial: str) -> Question:
+    return Question.make(MODEL, SOLVER, PRIORS, NOISE, [INITIALS[initial]], None)
+
+
+def rank_one(shared: Shared, index: int) -> dict[str, Any]:
+    """One truth, its data, its posterior: where the truth lies in it."""
+    random = np.random.default_rng([2024, index])
+    space = shared.question.space
+    free = np.asarray(space.sample(jax.random.key(10_000 + index), 1))
+    truth = {name: float(value[0]) for name, value in space.values(free).items()}
+    parameters = {name: truth[name] for name in MODEL.parameter_names}
+    start = [_initial(truth, name, prior, random) for name, prior in shared.question.initials[0].items()]
+    record = measured(multisine(SAMPLES, index), parameters, truth["noise.position"], np.array(start), random)
+    experiment = shared.experiment(record)
+    run, history = shared.run(experiment, seed=index)
+    weights = run.normalised_weights
+    values = {name: np.asarray(v) for name, v in space.values(run.flat_theta).items()}
+    ranks = {name: float(weights @ (v < truth[name])) for name, v in values.items()}
+    _, likelihood, energy = browse(experiment, np.repeat(free, shared.sampler.particles, axis=1), SAMPLES)
+    ranks["log likelihood"] = float(weights @ (run.log_likelihood.ravel() < (likelihood - energy)[0]))
+    means = {name: float(weights @ v) for name, v in values.items()}
+    sds = {name: float(np.sqrt(weights @ (v - means[name]) ** 2)) for name, v in values.items()}
+    return {
+        "truth": truth,
+        "ranks": ranks,
+        "z": {name: (means[name] - truth[name]) / sds[name] for name in values},
+        "ess": float(1 / np.sum(weights**2)),
+        "acceptance": float(np.mean([r.acceptance for r in history.rejuvenations])),
+        "sweeps": run.work / run.normalised_weights.size / SAMPLES,
+        "lost": run.lost,
+    }
+
+
+def _initial(truth: dict[str, float], name: str, prior: Any, random: np.random.Generator) -> float:
+    """The true initial value: among the sampled quantities, or from the Gaussian that the filter marginalises."""
+    sampled = f"initial.{name}"
+    return truth[sampled] if sampled in truth else float(prior.loc + prior.scale * random.standard_normal())
+
+
+def run(folder: Path, initial: str, sets: int = SETS) -> dict[str, Any]:
+    """All data sets; those whose results are in the folder are not run again."""
+    folder = folder / f"calibration-{initial}"
+    folder.mkdir(parents=True, exist_ok=True)
+    shared = Shared(question(initial), SAMPLER)
+    for index in track(range(sets), description=f"calibration, initial state {initial}"):
+        path = folder / f"{index:04d}.json"
+        if not path.exists():
+            path.with_suffix(".partial").write_text(json.dumps(rank_one(shared, index)))
+            path.with_suffix(".partial").rename(path)
+    return summary([json.loads((folder / f"{index:04d}.json").read_text()) for index in range(sets)])
+
+
+def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Chi-square and Kolmogorov-Smirnov tests of every quantity's ranks."""
+    ranks = {name: np.array([r["ranks"][name] for r in results]) for name in results[0]["ranks"]}
+    counts = {name: np.histogram(r, bins=BINS, range=(0, 1))[0] for name, r in ranks.items()}
+    return {
+        "sets": len(results),
+        "counts": {name: c.tolist() for name, c in counts.items()},
+        "ranks": {name: r.tolist() for name, r in ranks.items()},
+        "chi-square": {name: float(stats.chisquare(c).pvalue) for name, c in counts.items()},
+        "Kolmogorov-Smirnov": {name: float(stats.kstest(r, "uniform").pvalue) for name, r in ranks.items()},
+        "rms z": {n: float(np.sqrt(np.mean([r["z"][n] ** 2 for r in results]))) for n in results[0]["z"]},
+        "acceptance": float(np.mean([r["acceptance"] for r in results])),
+        "sweeps": float(np.mean([r["sweeps"] for r in results])),
+        "lost": int(np.sum([r["lost"] for r in results])),
+    }
+
+
+def plot(result: dict[str, Any], path: Path) -> None:
+    """Rank histograms with the band that holds 99 % of the counts of one bin."""
+    from matplotlib import pyplot
+
+    names, sets = list(result["counts"]), result["sets"]
+    low, high = stats.binom.ppf([0.005, 0.995], sets, 1 / BINS)
+    figure, axes = pyplot.subplots(2, 4, figsize=(11, 4.6), sharex=True, sharey=True, layout="constrained")
+    for name, axis in zip(names, axes.flat, strict=False):
+        axis.axhspan(low, high, color="0.85", lw=0)
+        axis.axhline(sets / BINS, color="0.5", lw=0.8)
+        axis.bar((np.arange(BINS) + 0.5) / BINS, result["counts"][name], width=0.9 / BINS, color="C0", alpha=0.7)
+        axis.set_title(f"{name}  (p = {result['chi-square'][name]:.2f})", fontsize="medium")
+    for axis in axes[-1]:
+        axis.set_xlabel("share of the posterior below the truth")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("data sets")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)

@@ -1,0 +1,72 @@
+"""The oscillator that the studies share: its model, its priors, and data simulated from them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import probsysid as ps
+from probsysid.experiment import Experiment, Question
+from probsysid.identify import sample_all
+from probsysid.simulate import simulate
+from probsysid.smc import ibis
+from probsysid.smc.history import History
+from probsysid.smc.ibis import Run
+
+DT = 0.2
+"""About 20 samples a period of the highest frequency that matters."""
+
+FINE = 32
+"""Runge-Kutta steps a sample for the truth: its error is 1e-9 of the motion."""
+
+SOLVER = ps.Solver(smoothness=4, substeps=2)
+
+MODEL = ps.Model(
+    coordinates={"x": 2},
+    dynamics=lambda s, u, p: {"x": (u.force - p.c * s.dx - p.k * s.x - p.k3 * s.x**3) / p.m},
+    outputs=lambda s, u, p: {"position": s.x},
+    name="Duffing oscillator",
+)
+
+
+def multisine(samples: int, seed: int) -> np.ndarray:
+    """A random-phase force of about unit root mean square over the resonance."""
+    random = np.random.default_rng(seed)
+    time, lines = DT * np.arange(samples), np.linspace(0.2, 4.0, 40)
+    return sum(np.cos(line * time + random.uniform(0, 2 * np.pi)) for line in lines) / np.sqrt(20)
+
+
+def measured(
+    force: np.ndarray, parameters: Mapping[str, float], noise: float, start: np.ndarray, random: np.random.Generator
+) -> ps.Record:
+    """A record of the true motion with noise."""
+    record = ps.Record(inputs={"force": force}, dt=DT, intersample="linear")
+    values = {name: np.array([value]) for name, value in parameters.items()}
+    outputs, _, _ = simulate(MODEL, values, np.asarray(start, dtype=float)[:, None], record, FINE)
+    return record.replace(outputs={"position": outputs["position"][0] + noise * random.standard_normal(len(force))})
+
+
+class Shared:
+    """Many data sets for one question: the filter is compiled once."""
+
+    def __init__(self, question: Question, sampler: ps.Sampler):
+        self.question = question
+        self.sampler = sampler
+        self.first: Experiment | None = None
+
+    def experiment(self, record: ps.Record) -> Experiment:
+        experiment = Experiment(self.question, (record,), self.sampler.particles)
+        if self.first is None:
+            self.first = experiment
+        experiment.__dict__["filters"] = self.first.filters
+        experiment.__dict__["_makers"] = self.first._makers
+        return experiment
+
+    def run(self, experiment: Experiment, seed: int) -> tuple[Run, History]:
+        history = History(self.sampler.islands)
+        run = ibis.start(experiment, self.sampler, seed)
+        return sample_all(run, history, experiment, self.sampler, _ignore, _ignore), history
+
+
+def _ignore(*_: Any) -> None:
+    """Neither progress nor checkpoints."""
