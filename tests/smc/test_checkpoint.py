@@ -84,7 +84,7 @@ def test_other_archives_are_named(tmp_path: Path) -> None:
         np.save(file, np.zeros(3))
     with pytest.raises(InputError, match="not a checkpoint"):
         checkpoint.unpack(path)
-    with pytest.raises(InputError, match="not a checkpoint.*No such file"):
+    with pytest.raises(InputError, match=r"not a checkpoint.*No such file"):
         checkpoint.unpack(tmp_path / "absent.npz")
 
 
