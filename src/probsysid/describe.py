@@ -34,15 +34,24 @@ def _number(value: Any) -> str:
     )
 
 
+def exact_numbers(given: Any) -> list[np.ndarray]:
+    """Every number in priors and fixed values, to the last digit: what `describe_prior` rounds."""
+    return [np.asarray(leaf, dtype=float) for leaf in jax.tree.leaves(given)]
+
+
 def model_program(model: Model) -> str:
-    """The model's equations as JAX sees them: two models with the same text behave the same."""
+    """The model's equations as JAX sees them: two models with the same text behave the same.
+
+    Arrays that the equations close over, such as tables, count by a digest of their values.
+    """
     inputs = [jax.ShapeDtypeStruct((), float) for _ in model.input_names]
     parameters = {p: jax.ShapeDtypeStruct(model.shapes.get(p, ()), float) for p in model.parameter_names}
     physical = [jax.ShapeDtypeStruct((), float) for _ in model.physical_names]
     highest = [jax.ShapeDtypeStruct((), float) for _ in model.highest_names]
     dynamics = jax.make_jaxpr(model.highest_derivatives)(physical, inputs, parameters)
     outputs = jax.make_jaxpr(model.measured)(physical, highest, inputs, parameters)
-    return f"{dict(model.coordinates)}\n{dynamics}\n{outputs}"
+    constants = fingerprint(dynamics.consts, outputs.consts)
+    return f"{dict(model.coordinates)}\n{dynamics}\n{outputs}\n{constants}"
 
 
 def fingerprint(*parts: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from probsysid.checks import is_whole
-from probsysid.describe import describe_prior, fingerprint, model_program
+from probsysid.describe import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.errors import InputError
 from probsysid.experiment import Experiment, Question
 from probsysid.model import Model
@@ -140,9 +140,9 @@ def problem_fingerprint(question: Question, sampler: Sampler, seed: int, *data: 
     for r, initial in enumerate(question.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
-    return fingerprint(
-        model_program(question.model), "\n".join(words), repr(question.solver), repr(sampler), str(seed), *data
-    )
+    settings = (repr(question.solver), repr(sampler), str(seed))
+    numbers = exact_numbers(list(given.values()))
+    return fingerprint(model_program(question.model), "\n".join(words), *settings, numbers, *data)
 
 
 def _records(record: Record | Sequence[Record]) -> tuple[Record, ...]:
