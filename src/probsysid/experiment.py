@@ -67,6 +67,8 @@ class Question:
                     raise InputError(
                         f"initial has no entry for {name!r}; give a number if it is known, or dist.Normal(mean, sd)."
                     )
+                if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
+                    gaussian_moments(name, initial[name])
         return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
 
     @cached_property
