@@ -48,13 +48,13 @@ def move_once(move: Move, seed: int, *, islands: int = 1, chain: int = 1, moves:
     """Draws after the moves, (dimension, chain link, draw)."""
     sampler = Sampler(particles=DRAWS, islands=islands, move=move, max_moves=moves, chain=chain, moved=1.0)
     theta = banana(np.random.default_rng([seed, 0]), DRAWS)
-    shape = (islands, sampler.members)
+    shape = (sampler.parts, sampler.part_members)
     first, second = energy(theta, 0), energy(theta, 1)
     cloud = r.Cloud(theta.reshape(2, *shape), -first.reshape(shape), second.reshape(shape), (first + second)[None])
     moved, info = r.rejuvenate(cloud, np.zeros(shape), target(), sampler, 1, SHARE, (seed, 7))
     total = energy(moved.theta.reshape(2, -1), 0) + energy(moved.theta.reshape(2, -1), 1)
     np.testing.assert_allclose(np.asarray(moved.state)[0], total, rtol=1e-13)
-    links = moved.theta.reshape(2, islands, chain, -1)
+    links = moved.theta.reshape(2, sampler.parts, chain, -1)
     return np.moveaxis(links, 1, 2).reshape(2, chain, -1), info
 
 

@@ -21,7 +21,7 @@ from probsysid.smc.history import History
 from probsysid.smc.ibis import Run
 from probsysid.smc.rejuvenate import Rejuvenation
 
-FORMAT = 1
+FORMAT = 2
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -66,6 +66,7 @@ def pack(run: Run, history: History, fingerprint: str, extra: dict[str, np.ndarr
         "stride": run.stride,
         "work": run.work,
         "lost": run.lost,
+        "islands": run.islands,
         "rejuvenations": [list(r) for r in history.rejuvenations],
     }
     arrays = {
@@ -110,8 +111,9 @@ def unpack(path: Path, fingerprint: str | None = None) -> tuple[Run, History, di
         stride=scalars["stride"],
         work=scalars["work"],
         lost=scalars["lost"],
+        islands=scalars["islands"],
     )
     rejuvenations = [Rejuvenation(*row) for row in scalars["rejuvenations"]]
-    history = History(len(run.base_evidence), [arrays["ess"]], [arrays["evidence"]], rejuvenations)
+    history = History(run.islands, [arrays["ess"]], [arrays["evidence"]], rejuvenations)
     extra = {name.removeprefix("extra_"): value for name, value in arrays.items() if name.startswith("extra_")}
     return run, history, extra

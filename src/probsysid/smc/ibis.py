@@ -41,13 +41,15 @@ class Run:
     """Everything that a run is at one moment."""
 
     samples: int
-    theta: Float[np.ndarray, "dimension island member"]
+    theta: Float[np.ndarray, "dimension part member"]
     state: Any
-    log_weights: Float[np.ndarray, "island member"]
-    log_likelihood: Float[np.ndarray, "island member"]
-    base_evidence: Float[np.ndarray, " island"]
-    """Log evidence of each island when its weights were last equal."""
+    log_weights: Float[np.ndarray, "part member"]
+    log_likelihood: Float[np.ndarray, "part member"]
+    base_evidence: Float[np.ndarray, " part"]
+    """Log evidence of each part when its weights were last equal."""
     seed: int
+    islands: int = 1
+    """Islands that the parts make up, two after two or each by itself."""
     stride: int = SHORTEST
     work: float = 0.0
     """Particle-samples of filtering so far."""
@@ -55,9 +57,14 @@ class Run:
     """Particles whose energy stopped being finite, so far."""
 
     @property
-    def evidence_by_island(self) -> Float[np.ndarray, " island"]:
-        """Log evidence of each island."""
+    def evidence_by_part(self) -> Float[np.ndarray, " part"]:
+        """Log evidence of each part."""
         return self.base_evidence + w.log_mean(self.log_weights)
+
+    @property
+    def evidence_by_island(self) -> Float[np.ndarray, " island"]:
+        """Log evidence of each island: the mean over its parts."""
+        return w.log_mean(_by_island(self.evidence_by_part, self.islands))
 
     @property
     def flat_theta(self) -> Float[np.ndarray, "dimension particle"]:
@@ -65,7 +72,7 @@ class Run:
 
     @property
     def normalised_weights(self) -> Float[np.ndarray, " particle"]:
-        """Weights over all islands, each island counting by its evidence."""
+        """Weights over all parts, each counting by its evidence."""
         return w.normalise((self.base_evidence[:, None] + self.log_weights).ravel())
 
 
@@ -74,15 +81,16 @@ def start(target: Target, sampler: Sampler, seed: int) -> Run:
     theta = np.asarray(target.sample_prior(jax.random.key(seed), sampler.particles))
     if not np.all(np.isfinite(theta)):
         raise SamplingError("the prior gives draws that are not finite; look for extreme scales in the priors.")
-    shape = (sampler.islands, sampler.members)
+    shape = (sampler.parts, sampler.part_members)
     return Run(
         samples=0,
         theta=theta.reshape(theta.shape[0], *shape),
         state=None,
         log_weights=np.zeros(shape),
         log_likelihood=np.zeros(shape),
-        base_evidence=np.zeros(sampler.islands),
+        base_evidence=np.zeros(sampler.parts),
         seed=seed,
+        islands=sampler.islands,
     )
 
 
@@ -95,7 +103,7 @@ def absorb(run: Run, target: Target, sampler: Sampler) -> tuple[Run, Step]:
     weighted = w.weigh(run.log_weights, energies)
     run = replace(run, work=run.work + energies.size)
     smallest = weighted.ess.min(axis=1)
-    threshold = sampler.ess * sampler.members
+    threshold = sampler.ess * sampler.part_members
     low = np.flatnonzero(smallest < threshold)
     if not len(low):
         return _commit(run, weighted, energies, state, stride=2 * run.stride)
@@ -122,7 +130,7 @@ def temper_all(run: Run, target: Target, sampler: Sampler) -> tuple[Run, Step]:
 
 def _commit(run: Run, weighted: w.Weighted, energies: np.ndarray, state: Any, stride: int) -> tuple[Run, Step]:
     """The run after some samples without rejuvenation."""
-    step = Step(weighted.ess, run.base_evidence + weighted.log_mean)
+    step = _step(run, weighted.ess, run.base_evidence + weighted.log_mean)
     count = len(energies)
     if count:
         path = np.concatenate([run.log_likelihood.reshape(1, -1), w.finite_or_lost(energies)])
@@ -133,6 +141,17 @@ def _commit(run: Run, weighted: w.Weighted, energies: np.ndarray, state: Any, st
             lost=run.lost + int(weighted.lost.sum()),
         )
     return replace(run, samples=run.samples + count, state=state, stride=stride), step
+
+
+def _step(run: Run, ess: np.ndarray, evidence: np.ndarray) -> Step:
+    """From (sample, part) to (sample, island): the evidence averages, of effective sizes the smallest part counts."""
+    smallest = _by_island(ess, run.islands).min(axis=-1) * (ess.shape[1] // run.islands)
+    return Step(smallest, w.log_mean(_by_island(evidence, run.islands)))
+
+
+def _by_island(values: np.ndarray, islands: int) -> np.ndarray:
+    """(..., part) -> (..., island, part of it)."""
+    return values.reshape(*values.shape[:-1], islands, values.shape[-1] // islands)
 
 
 def _joined(first: Step, second: Step) -> Step:
@@ -161,14 +180,14 @@ def _bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *,
         run = replace(run, log_weights=run.log_weights - w.tempered(cloud.energy, part))
         done = 1.0 if part >= rest else done + part
         # where most particles were lost, the rest may be fewer than the threshold before any of the sample is in
-        few = float(w.effective_size(run.log_weights).min()) < sampler.ess * sampler.members
+        few = float(w.effective_size(run.log_weights).min()) < sampler.ess * sampler.part_members
         if done < 1.0 or whole or few:
             seeds = (run.seed, 1 + sample, len(rejuvenations))
             cloud, info = rejuvenate(cloud, run.log_weights, target, sampler, sample, done, seeds)
             rejuvenations.append(info)
             run = replace(
                 run,
-                base_evidence=run.evidence_by_island,
+                base_evidence=run.evidence_by_part,
                 log_weights=np.zeros_like(run.log_weights),
                 work=run.work + info.work,
             )
@@ -180,7 +199,8 @@ def _bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *,
         log_likelihood=cloud.likelihood - cloud.energy,
         lost=run.lost + lost,
     )
-    return run, Step(w.effective_size(run.log_weights)[None], run.evidence_by_island[None], tuple(rejuvenations))
+    final = _step(run, w.effective_size(run.log_weights)[None], run.evidence_by_part[None])
+    return run, final._replace(rejuvenations=tuple(rejuvenations))
 
 
 def _check_alive(log_weights: np.ndarray, energy: np.ndarray, part: float, target: Target, sample: int) -> None:

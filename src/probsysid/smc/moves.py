@@ -94,7 +94,7 @@ class RandomWalk:
         return self if acceptance >= self.least else replace(self, shrunk=0.5 * self.shrunk)
 
 
-DEFAULT = Independent(Ellipsoid(), otherwise=Independent(Mixture(), otherwise=RandomWalk()))
+DEFAULT = Independent(Ellipsoid(), otherwise=Independent(Mixture(), otherwise=RandomWalk()), least=0.3)
 """Student-t on the moments; a mixture where that is a poor fit; a random walk where that is, too."""
 
 PAPER = Independent(Ellipsoid(degrees=None, defensive=0.0))

@@ -19,6 +19,12 @@ MOVES: dict[str, Move] = {
 }
 PATHS = ("data", "likelihood")
 
+SMALLEST = 64
+"""Particles of the smallest island that is halved."""
+
+EARLY_FACTOR, EARLY_SAMPLES = 3, 200
+"""Three times as many moves are allowed up to a third of this many samples, then fewer and fewer."""
+
 
 @dataclass(frozen=True)
 class Sampler:
@@ -33,10 +39,13 @@ class Sampler:
             `"multinomial"`.
         islands: independent samplers run side by side; their spread gives the error of the evidence.
         moved: moves are repeated until this share of the particles has moved ...
-        max_moves: ... or this many times.
+        max_moves: ... or this many times (up to three times as many within the first 200 samples; 1 is always 1).
         bridge: a sample that takes the effective size under this share of the threshold is brought in by tempering.
         chain: 1, or the length of chains of the waste-free variant (Dau and Chopin 2022), which keeps every
             particle of every move.
+        cross_fit: let each island be two halves that resample apart, each moved by proposals fitted to the other: keeps
+            the evidence free of bias where the posterior has narrow places.  Islands of fewer than 64, and those that
+            cannot be halved, stay whole.
         path: `"data"` brings in one sample after the other; `"likelihood"` tempers the likelihood of all.
     """
 
@@ -49,6 +58,7 @@ class Sampler:
     max_moves: int = 10
     bridge: float = 0.5
     chain: int = 1
+    cross_fit: bool = True
     path: Literal["data", "likelihood"] = "data"
 
     def __post_init__(self) -> None:
@@ -72,13 +82,35 @@ class Sampler:
         """The choices of Longbottom, Champneys and Rogers, with the acceptance ratio complete: one Gaussian
         independent proposal a rejuvenation, multinomial resampling, one island.
         """
-        chosen = cls(move=moves.PAPER, resampling=Multinomial(), islands=1, max_moves=1)
+        chosen = cls(move=moves.PAPER, resampling=Multinomial(), islands=1, max_moves=1, cross_fit=False)
         return replace(chosen, **changes)
 
     @property
     def members(self) -> int:
         """Particles of one island."""
         return self.particles // self.islands
+
+    @property
+    def halves(self) -> int:
+        """Parts that an island is made of: 2, or 1 where it stays whole."""
+        return 2 if self.cross_fit and self.members >= SMALLEST and self.members % (2 * self.chain) == 0 else 1
+
+    @property
+    def parts(self) -> int:
+        """Populations that resample by themselves."""
+        return self.islands * self.halves
+
+    @property
+    def part_members(self) -> int:
+        """Particles of one part."""
+        return self.particles // self.parts
+
+    def allowed_moves(self, sample: int) -> int:
+        """At most this many moves in one rejuvenation: more at the beginning, where they cost little and the posterior
+        is still of an odd shape."""
+        if self.max_moves == 1:
+            return 1
+        return max(self.max_moves, min(EARLY_FACTOR * self.max_moves, EARLY_SAMPLES * self.max_moves // (sample + 1)))
 
     def _check_divisible(self) -> None:
         if self.particles % (self.islands * self.chain):

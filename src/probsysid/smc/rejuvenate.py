@@ -3,6 +3,10 @@
 The distribution to be left as it is, in the middle of bringing in a sample with energy E, is
 
     prior * likelihood of the samples before * exp(-share * E).
+
+A proposal fitted to the particles that it is to replace knows them too well: its density at them is too high, they
+leave too easily, and mass in narrow places is lost.  So an island has two halves that share no ancestors, and each is
+moved by proposals fitted to the other (docs/decisions.md).  A half, or an island that stays whole, is a *part*.
 """
 
 from dataclasses import dataclass
@@ -24,13 +28,15 @@ from probsysid.smc.target import Target, browse
 class Cloud(NamedTuple):
     """Particles in the middle of a sample."""
 
-    theta: Float[np.ndarray, "dimension island member"]
-    likelihood: Float[np.ndarray, "island member"]
+    theta: Float[np.ndarray, "dimension part member"]
+    likelihood: Float[np.ndarray, "part member"]
     """Log likelihood of all samples before."""
-    energy: Float[np.ndarray, "island member"]
+    energy: Float[np.ndarray, "part member"]
     """Energy of the sample."""
     state: Any
     """The filters' states after the sample."""
+    prior: Any = None
+    """Log prior, (part, member), once it has been asked for."""
 
 
 class Rejuvenation(NamedTuple):
@@ -64,7 +70,7 @@ class Stats(NamedTuple):
 
 def rejuvenate(
     cloud: Cloud,
-    log_weights: Float[np.ndarray, "island member"],
+    log_weights: Float[np.ndarray, "part member"],
     target: Target,
     sampler: Sampler,
     sample: int,
@@ -73,13 +79,14 @@ def rejuvenate(
 ) -> tuple[Cloud, Rejuvenation]:
     """Equally weighted particles with the same distribution as the weighted ones."""
     weights = w.normalise(log_weights)
+    ancestors = _ancestors(sampler, weights, seeds)
     moving = _Moving(cloud.theta, weights, target, sampler, sample, share, seeds)
-    chosen = _copies(cloud, _ancestors(sampler, weights, seeds))
+    chosen = moving.with_prior(_copies(cloud, ancestors))
     moved, stats = moving.chains(chosen) if sampler.chain > 1 else moving.until_moved(chosen)
     info = Rejuvenation(
         sample=sample,
         share=share,
-        ess=float(w.effective_size(log_weights).min()),
+        ess=float(w.effective_size(log_weights).min()) * sampler.halves,
         moves=len(stats.rates),
         acceptance=float(np.mean(stats.rates)),
         moved=stats.moved,
@@ -91,16 +98,16 @@ def rejuvenate(
 
 
 def _ancestors(sampler: Sampler, weights: np.ndarray, seeds: tuple[int, ...]) -> np.ndarray:
-    """Indices of the chosen members, (island, count)."""
+    """Indices of the chosen members, (part, count)."""
     random = np.random.default_rng([*seeds, 0])
     scheme: Any = sampler.resampling
-    return np.stack([scheme(random, island, sampler.members // sampler.chain) for island in weights])
+    return np.stack([scheme(random, part, sampler.part_members // sampler.chain) for part in weights])
 
 
 def _copies(cloud: Cloud, ancestors: np.ndarray) -> Cloud:
-    """Copies of the chosen members of each island."""
-    islands, members = cloud.energy.shape
-    positions = (ancestors + members * np.arange(islands)[:, None]).ravel()
+    """Copies of the chosen members of each part."""
+    parts, members = cloud.energy.shape
+    positions = (ancestors + members * np.arange(parts)[:, None]).ravel()
     return Cloud(
         np.take_along_axis(cloud.theta, ancestors[None], axis=2),
         np.take_along_axis(cloud.likelihood, ancestors, axis=1),
@@ -141,7 +148,7 @@ class _Moving:
             cloud, accepted = self._once(len(rates), cloud, move, fitted)
             moved |= accepted
             rates.append(float(accepted.mean()))
-            if moved.mean() >= self.sampler.moved or len(rates) == self.sampler.max_moves:
+            if moved.mean() >= self.sampler.moved or len(rates) == self.sampler.allowed_moves(self.sample):
                 return cloud, Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
             move, fitted = self._follow(move, fitted, rates[-1])
 
@@ -166,13 +173,10 @@ class _Moving:
         return (move, fitted) if following == move else (following, self._fit(following))
 
     def _fit(self, move: Move) -> list[Any]:
-        """One proposal an island."""
+        """One proposal a part."""
         random = np.random.default_rng([*self.seeds, 1])
-        islands = range(len(self.weights))
         try:
-            for i in islands:
-                _check_span(self.theta[:, i], self.weights[i])
-            return [move.fit(random, self.theta[:, i], self.weights[i]) for i in islands]
+            return [move.fit(random, *source) for source in self._sources()]
         except Collapsed as error:
             raise SamplingError(
                 f"the particles have collapsed at {self.target.describe(self.sample)}: {error}. Likely causes: too "
@@ -180,9 +184,28 @@ class _Moving:
                 self.sample,
             ) from None
 
+    def _sources(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The particles and weights that each part's proposal is fitted to: those of the other half, or of the whole
+        island where too few are left of that."""
+        halves = self.sampler.halves
+        sources = []
+        for part in range(len(self.weights)):
+            island = slice(part - part % halves, part - part % halves + halves)
+            whole = self.theta[:, island].reshape(len(self.theta), -1), self.weights[island].ravel() / halves
+            other = part ^ 1 if halves == 2 else part
+            half = self.theta[:, other], self.weights[other]
+            _check_span(*whole)
+            sources.append(half if _different(*half) > len(self.theta) else whole)
+        return sources
+
+    def with_prior(self, cloud: Cloud) -> Cloud:
+        """The cloud with its log prior."""
+        flat = cloud.theta.reshape(len(cloud.theta), -1)
+        return cloud._replace(prior=np.asarray(self.target.log_prior(flat)).reshape(cloud.energy.shape))
+
     def _once(
         self, k: int, cloud: Cloud, move: Move, fitted: list[Any]
-    ) -> tuple[Cloud, Bool[np.ndarray, "island member"]]:
+    ) -> tuple[Cloud, Bool[np.ndarray, "part member"]]:
         """One Metropolis-Hastings step for every particle, with the full ratio."""
         random = np.random.default_rng([*self.seeds, 2, k])
         proposals = [move.propose(random, cloud.theta[:, i], fit) for i, fit in enumerate(fitted)]
@@ -196,6 +219,7 @@ class _Moving:
             np.where(accepted, proposed.likelihood, cloud.likelihood),
             np.where(accepted, proposed.energy, cloud.energy),
             _choose(accepted.ravel(), proposed.state, cloud.state),
+            np.where(accepted, proposed.prior, cloud.prior),
         )
         return chosen, accepted
 
@@ -203,17 +227,20 @@ class _Moving:
         """The filter over all samples so far."""
         shape = theta.shape[1:]
         state, likelihood, energy = browse(self.target, theta.reshape(theta.shape[0], -1), self.sample + 1)
-        return Cloud(theta, likelihood.reshape(shape), energy.reshape(shape), state)
+        return self.with_prior(Cloud(theta, likelihood.reshape(shape), energy.reshape(shape), state))
 
     def _log_target(self, cloud: Cloud) -> np.ndarray:
-        flat = cloud.theta.reshape(cloud.theta.shape[0], -1)
-        prior = np.asarray(self.target.log_prior(flat)).reshape(cloud.energy.shape)
-        return prior + cloud.likelihood - w.tempered(cloud.energy, self.share)
+        return cloud.prior + cloud.likelihood - w.tempered(cloud.energy, self.share)
+
+
+def _different(theta: np.ndarray, weights: np.ndarray) -> int:
+    """How many different particles are left."""
+    return len(np.unique(theta[0, weights > 0]))
 
 
 def _check_span(theta: np.ndarray, weights: np.ndarray) -> None:
     """Raise where so few different particles are left that their covariance is singular for certain."""
-    different = len(np.unique(theta[0, weights > 0]))
+    different = _different(theta, weights)
     if different <= len(theta):
         raise Collapsed(
             f"{different} different ones are left for {len(theta)} quantities, their covariance is singular"
@@ -221,11 +248,11 @@ def _check_span(theta: np.ndarray, weights: np.ndarray) -> None:
 
 
 def _side_by_side(links: list[Cloud]) -> Cloud:
-    """Chains laid side by side within each island."""
-    islands, count = links[0].energy.shape
+    """Chains laid side by side within each part."""
+    parts, count = links[0].energy.shape
 
     def states(*leaves: Any) -> Any:
-        split = [leaf.reshape(*leaf.shape[:-1], islands, count) for leaf in leaves]
+        split = [leaf.reshape(*leaf.shape[:-1], parts, count) for leaf in leaves]
         joined = jnp.concatenate(split, axis=-1)
         return joined.reshape(*joined.shape[:-2], -1)
 
