@@ -19,7 +19,7 @@ from probsysid.errors import InputError, did_you_mean
 from probsysid.initial_state import check_initial_names, gaussian_moments
 from probsysid.model import Model
 from probsysid.odefilter.filter import Filter, filter_for
-from probsysid.odefilter.samples import prepare
+from probsysid.odefilter.samples import prepare, with_room
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, Sample
 from probsysid.record import Record
@@ -255,7 +255,8 @@ class Experiment(FilterTarget):
     def data(self) -> tuple[Sample, ...]:
         steps = self.question.solver.steps
         pairs = zip(self.records, self.filters, strict=True)
-        return tuple(_padded(prepare(record, f.system, steps), self.chunk) for record, f in pairs)
+        samples = [prepare(record, f.system, steps) for record, f in pairs]
+        return tuple(_padded(with_room(s) if steps > 1 else s, self.chunk) for s in samples)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from probsysid.identify import check_seed, posterior_of, problem_fingerprint
 from probsysid.model import Model
 from probsysid.odefilter.calibrate import unit_variances
 from probsysid.odefilter.filter import Filter, filter_for
-from probsysid.odefilter.samples import prepare
+from probsysid.odefilter.samples import prepare, with_room
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Sample
 from probsysid.posterior import Posterior
@@ -104,7 +104,8 @@ class Stream(FilterTarget):
         start = max(first - 1, 0)
         rows = prepare(self._part(start, first + count), self.filters[0].system, self.question.solver.steps)
         rows = jax.tree.map(lambda leaf: leaf[first - start :], rows)
-        return rows._replace(unit=self._units(first, count))
+        rows = rows._replace(unit=self._units(first, count))
+        return with_room(rows) if self.question.solver.steps > 1 else rows
 
     def _units(self, first: int, count: int) -> np.ndarray:
         index = np.minimum(np.arange(first, first + count), SETTLED)

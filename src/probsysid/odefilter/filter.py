@@ -7,7 +7,7 @@ is processed, so that a run of any length uses one compiled program.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from probsysid.odefilter.step import Particle, Sample, State, System
+from probsysid.odefilter.step import Particle, Sample, State, System, fill, settled
 
 CACHE_BYTES = 48_000
 """Memory for the predicted factors of one block: about the first-level cache, measured best for D = 4 and 7."""
@@ -79,7 +79,7 @@ class Filter:
 
         def first(particle: Particle) -> tuple[Any, Any]:
             state, energy = self._first_step(particle, sample)
-            return _pack(_fill(state, pattern)), energy
+            return _pack(fill(state, pattern)), energy
 
         return over_particles(first)(particles)
 
@@ -92,7 +92,7 @@ class Filter:
 
         def step(state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
             state, energy = self._step(state, particle, sample)
-            return _fill(state, pattern), energy
+            return fill(state, pattern), energy
 
         batched = jax.vmap(step, in_axes=(-1, -1, None), out_axes=-1)
 
@@ -115,25 +115,14 @@ class Filter:
 
     def _pattern(self, particles: Particle, samples: Sample) -> list[list[bool]]:
         """Which entries of the factor are not zero by structure, once the filter has settled."""
-        particle = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], float), particles)
-        sample = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], float), samples)
+        particle, sample = _one(particles, samples)
         state, _ = jax.eval_shape(self._first_step, particle, sample)
-        pattern = _filled(state.factor)
-        while True:
-            state = jax.eval_shape(partial(_fill, pattern=pattern), state)
-            state, _ = jax.eval_shape(self._step, state, particle, sample)
-            wider = [
-                [a or b for a, b in zip(x, y, strict=True)] for x, y in zip(pattern, _filled(state.factor), strict=True)
-            ]
-            if wider == pattern:
-                return pattern
-            pattern = wider
+        return settled(lambda s, *rest: self._step(s, *rest)[0], state, particle, sample)
 
     def _template(self, particles: Particle, samples: Sample, pattern: list[list[bool]]) -> Any:
         """The tree that a packed state unpacks to."""
-        particle = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], float), particles)
-        sample = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], float), samples)
-        state = jax.eval_shape(lambda p, s: _fill(self._first_step(p, s)[0], pattern), particle, sample)
+        particle, sample = _one(particles, samples)
+        state = jax.eval_shape(lambda p, s: fill(self._first_step(p, s)[0], pattern), particle, sample)
         return jax.tree.structure(state)
 
 
@@ -172,17 +161,10 @@ def _take(samples: Sample, k: Any) -> Sample:
     return jax.tree.map(lambda leaf: leaf[k], samples)
 
 
-def _filled(factor: list[list[Any]]) -> list[list[bool]]:
-    return [[entry is not None for entry in row] for row in factor]
-
-
-def _fill(state: State, pattern: list[list[bool]]) -> State:
-    """Zeros where the pattern has an entry and the state has none; every number a double."""
-    factor = [
-        [jnp.zeros(()) if needed and entry is None else entry for entry, needed in zip(row, needs, strict=True)]
-        for row, needs in zip(state.factor, pattern, strict=True)
-    ]
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state._replace(factor=factor))
+def _one(particles: Particle, samples: Sample) -> tuple[Any, Any]:
+    """The shapes of one particle and one sample."""
+    particle = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], float), particles)
+    return particle, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], float), samples)
 
 
 def _pack(state: State) -> Any:

@@ -40,6 +40,21 @@ def prepare(record: Record, system: System, substeps: int) -> Sample:
     )
 
 
+ROOM = 32
+"""Steps an interval that a compiled program has room for, where it has more than one."""
+
+
+def with_room(samples: Sample) -> Sample:
+    """The same samples in arrays with room for more steps: a program for them serves any number of steps up to that."""
+    count = samples.grid.shape[1]
+    room = ROOM * -(-count // ROOM)
+
+    def widen(leaf: np.ndarray) -> np.ndarray:
+        return np.concatenate([leaf, np.repeat(leaf[:, -1:], room - count, axis=1)], axis=1)
+
+    return samples._replace(grid=widen(samples.grid), unit=widen(samples.unit), count=np.full(len(samples.grid), count))
+
+
 def _values_only(inputs: np.ndarray) -> np.ndarray:
     """Inputs without derivatives: with restarts, higher derivatives at the start are renewed before they are used, and
     a stream would not know them."""

@@ -14,13 +14,15 @@ exactly, the highest derivatives are functions of the physical components and ne
 *free* components are the others, and exact conditioning lowers the rank instead of leaving a zero to be guarded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from probsysid.model import Model
 from probsysid.odefilter import gaussian
@@ -64,6 +66,8 @@ class Sample(NamedTuple):
     """Length of one integration step on this interval."""
     rescale: Any = None
     """Previous interval's scales over this one's; None where all intervals are equal."""
+    count: Any = None
+    """Steps of the interval, where `grid` and `unit` have room for more; None where they are exactly filled."""
 
 
 class State(NamedTuple):
@@ -177,9 +181,18 @@ class System:
             state = self.rescale(state, sample.rescale)
         if self.restarts:
             state = self.restart(state, particle, sample)
-        for j in range(sample.grid.shape[0]):
-            state = self.advance(state, particle, sample, sample.grid[j], sample.unit[j])
-        return state
+
+        def step(j: Any, state: State) -> State:
+            return self.advance(state, particle, sample, sample.grid[j], sample.unit[j])
+
+        if sample.count is None:
+            for j in range(sample.grid.shape[0]):
+                state = step(j, state)
+            return state
+        last = jnp.asarray(sample.count, dtype=int) - 1
+        pattern = settled(partial(step, 0), state)
+        state = lax.fori_loop(0, last, lambda j, s: fill(step(j, s), pattern), fill(state, pattern))
+        return step(last, state)
 
     def rescale(self, state: State, rescale: Any) -> State:
         """Change of units where the step length changes."""
@@ -353,6 +366,32 @@ class System:
         highest = [arrived.mean[i] for i in self.layout.highest]
         mean = self._complete_mean(free_mean, arrived.mean, highest, arrived.jacobian)
         return observed._replace(mean=mean, jacobian=arrived.jacobian)
+
+
+def settled(step: Callable[..., State], state: State, *arguments: Any) -> list[list[bool]]:
+    """Which entries of the factor are not zero by structure after any number of steps."""
+    pattern = filled(state)
+    while True:
+        following = jax.eval_shape(lambda s, *a: step(fill(s, pattern), *a), state, *arguments)  # noqa: B023
+        both = zip(pattern, filled(following), strict=True)
+        wider = [[a or b for a, b in zip(x, y, strict=True)] for x, y in both]
+        if wider == pattern:
+            return pattern
+        pattern = wider
+
+
+def filled(state: State) -> list[list[bool]]:
+    """Which entries of the factor are not zero by structure."""
+    return [[entry is not None for entry in row] for row in state.factor]
+
+
+def fill(state: State, pattern: list[list[bool]]) -> State:
+    """Zeros where the pattern has an entry and the state has none; every number a double."""
+    factor = [
+        [jnp.zeros(()) if needed and entry is None else entry for entry, needed in zip(row, needs, strict=True)]
+        for row, needs in zip(state.factor, pattern, strict=True)
+    ]
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state._replace(factor=factor))
 
 
 def _sparse(matrix: np.ndarray) -> list[Row]:

@@ -1,0 +1,56 @@
+"""One program for any number of steps: energies do not depend on the room that arrays have for more of them."""
+
+import jax
+import numpy as np
+import pytest
+
+import probsysid as ps
+from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.samples import prepare, with_room
+from probsysid.odefilter.step import Particle
+
+STEPS = (1, 2, 3, 5, 8)
+
+model = ps.Model(
+    {"x": 2, "z": 1},
+    lambda s, u, p: {"x": u.force - p.c * s.dx - s.x**3 - s.z, "z": s.dx - p.c * s.z},
+    lambda s, u, p: {"position": s.x, "acceleration": s.ddx},
+)
+
+
+@pytest.fixture(scope="module", params=["zoh", "periodic"])
+def case(request: pytest.FixtureRequest) -> tuple[Filter, ps.Record, Particle]:
+    """With restarts and without."""
+    random = np.random.default_rng(0)
+    record = ps.Record(
+        inputs={"force": random.standard_normal(12)},
+        outputs={"position": random.standard_normal(12), "acceleration": random.standard_normal(12)},
+        dt=0.2,
+        intersample=request.param,
+    )
+    c = np.array([0.1, 0.3, 0.5])
+    ones = np.ones_like(c)
+    particles = Particle({"c": c}, [ones, ones], [0 * c, ones, c], [0.1 * ones, ones, 0 * ones])
+    return Filter(ps.Solver().system(model, record.jump_order)), record, particles
+
+
+def energies(case: tuple[Filter, ps.Record, Particle], steps: int, room: bool) -> np.ndarray:
+    filter, record, particles = case
+    samples = prepare(record, filter.system, steps)
+    samples = with_room(samples) if room else samples
+    state, first = filter.start(particles, samples)
+    _, rest = filter.advance(state, particles, jax.tree.map(lambda leaf: leaf[1:], samples), 0, 11)
+    return np.concatenate([np.asarray(first)[None], np.asarray(rest)])
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_energies_are_those_of_separate_steps(case: tuple[Filter, ps.Record, Particle], steps: int) -> None:
+    np.testing.assert_allclose(energies(case, steps, room=True), energies(case, steps, room=False), rtol=1e-11)
+
+
+def test_one_program_serves_all(case: tuple[Filter, ps.Record, Particle]) -> None:
+    energies(case, 1, room=True)
+    compiled = case[0].advance._cache_size()
+    found = [energies(case, steps, room=True) for steps in STEPS]
+    assert case[0].advance._cache_size() == compiled
+    assert len({float(np.sum(energy)) for energy in found}) == len(STEPS)
