@@ -1,0 +1,13 @@
+"""Measured data from files: csv, tsv, parquet, MATLAB and NumPy archives.
+
+table = read_table("measurement.csv")
+table.names                                  # ('t', 'F', 'x')
+record, notes = read_record(
+    "measurement.csv", time="t", inputs={"force": Channel("F", unit="N")}, outputs={"position": Channel("x")}
+)
+"""
+
+from probsysid.importing.records import Channel, read_record, record_from_table
+from probsysid.importing.tables import Table, read_table
+
+__all__ = ["Channel", "Table", "read_record", "read_table", "record_from_table"]
