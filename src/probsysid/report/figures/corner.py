@@ -1,0 +1,57 @@
+"""All pairs of parameters."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from probsysid.report.figures.style import POSTERIOR, TRUTH, labelled, panels, plain_ticks
+
+if TYPE_CHECKING:
+    from probsysid.posterior import Posterior
+
+DRAWS = 1000
+
+
+def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str, float] | None = None) -> Figure:
+    """Histograms on the diagonal, draws below it, correlations above; lines at the truth where it is known."""
+    count = len(names)
+    chosen = posterior.draw_indices(DRAWS)
+    draws = {name: posterior.columns[name][chosen] for name in names}
+    correlation = posterior.correlation()
+    units = posterior.settings.get("units", {})
+    figure, axes = panels(count, count, width=1.15 * count + 0.6, height=1.05)
+    for i, across in enumerate(names):
+        for j, along in enumerate(names):
+            axis = axes[i, j]
+            if i == j:
+                axis.hist(draws[along], bins=30, color=POSTERIOR, alpha=0.5)
+            elif i > j:
+                axis.plot(draws[along], draws[across], ".", color=POSTERIOR, ms=1.5, alpha=0.4)
+                if truth and across in truth:
+                    axis.axhline(truth[across], color=TRUTH, lw=0.8)
+            else:
+                value = float(correlation.loc[across, along])
+                axis.text(0.5, 0.5, f"{value:+.2f}", ha="center", va="center", transform=axis.transAxes)
+                axis.set_facecolor((0.85, 0.3, 0.2, 0.5 * abs(value)) if value > 0 else (0.1, 0.4, 0.8, -0.5 * value))
+                axis.set_xticks([])
+                axis.set_yticks([])
+                continue
+            if truth and along in truth:
+                axis.axvline(truth[along], color=TRUTH, lw=0.8)
+            _ticks(axis, bottom=i == count - 1, left=j == 0 and i > 0)
+            if i == j:
+                axis.set_yticks([])
+            if i == count - 1:
+                axis.set_xlabel(labelled(along, units), fontsize="small")
+            if j == 0 and i > 0:
+                axis.set_ylabel(labelled(across, units), fontsize="small")
+    return figure
+
+
+def _ticks(axis: Axes, *, bottom: bool, left: bool) -> None:
+    """Few ticks, labels only at the edge."""
+    plain_ticks(axis, 2)
+    axis.tick_params(labelsize="x-small", labelbottom=bottom, labelleft=left)
+    axis.tick_params(axis="x", rotation=30)

@@ -1,0 +1,41 @@
+"""Parameters as the data came in: the online view."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from probsysid.report.figures.style import POSTERIOR, TRUTH, hide, labelled, panels, plain_ticks
+
+
+def plot_evolution(
+    quantiles: xr.Dataset,
+    names: Sequence[str],
+    units: Mapping[str, str],
+    reference: Mapping[str, float] | None = None,
+    columns: int = 2,
+) -> Figure:
+    """Median and 90 % interval of each parameter after every stretch of samples; time on a logarithmic axis."""
+    rows = -(-len(names) // columns)
+    figure, axes = panels(rows, columns, height=1.5, sharex=True)
+    flat = list(axes.flat)
+    samples = quantiles["samples"].values
+    for name, axis in zip(names, flat, strict=False):
+        low, middle, high = quantiles[name].values.T
+        axis.fill_between(samples, low, high, color=POSTERIOR, alpha=0.3, lw=0, step="post")
+        axis.step(samples, middle, where="post", color=POSTERIOR, lw=1.0)
+        if reference and name in reference:
+            axis.axhline(reference[name], color=TRUTH, lw=1.0, ls="--")
+        settled = samples > 0.02 * samples[-1]
+        bottom, top = np.min(low[settled]), np.max(high[settled])
+        axis.set_ylim(bottom - 0.15 * (top - bottom), top + 0.15 * (top - bottom))
+        plain_ticks(axis, 3)
+        axis.set_xscale("log")
+        axis.set_ylabel(labelled(name, units), fontsize="small")
+        axis.tick_params(labelsize="small")
+    hide(flat[len(names) :])
+    for axis in axes[-1]:
+        axis.set_xlabel("samples")
+    figure.align_ylabels(axes[:, 0])
+    return figure

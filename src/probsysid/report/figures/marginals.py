@@ -1,0 +1,110 @@
+"""Histograms and densities of prior and posterior."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from scipy.stats import gaussian_kde
+
+from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, labelled, legend, panels
+
+if TYPE_CHECKING:
+    from probsysid.posterior import Posterior
+
+PRIOR_DRAWS = 4000
+POSTERIOR_DRAWS = 2000
+COLUMNS = 4
+
+
+def prior_draws(posterior: "Posterior", count: int = PRIOR_DRAWS) -> dict[str, np.ndarray]:
+    """Draws from the prior of every number."""
+    space = posterior.question.space
+    values = space.values(space.sample(jax.random.key(0), count))
+    return {name: np.asarray(value) for name, value in values.items() if np.ndim(value) == 1}
+
+
+def plot_prior_posterior(
+    posterior: "Posterior", names: Sequence[str], truth: Mapping[str, float] | None = None
+) -> Figure:
+    """Prior and posterior in one panel a parameter, divided by the truth where it is known."""
+    figure, flat = _grid(len(names))
+    prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
+    units = posterior.settings.get("units", {})
+    for name, axis in zip(names, flat, strict=False):
+        scale = (truth or {}).get(name)
+        divisor = 1.0 if scale is None else scale
+        before, after = prior[name] / divisor, posterior.columns[name][chosen] / divisor
+        _density(axis, before, PRIOR, "prior")
+        _density(axis, after, POSTERIOR, "posterior")
+        _square_root_heights(axis)
+        axis.set_xlim(*_view(before, after))
+        if scale is not None:
+            axis.axvline(1.0, color=TRUTH, lw=1.0, label="truth")
+        axis.set_xlabel(labelled(name, units) if scale is None else f"{name} / true value")
+        _tidy(axis)
+    legend(flat[0])
+    return figure
+
+
+def plot_apart(posterior: "Posterior", names: Sequence[str], reference: Mapping[str, float] | None = None) -> Figure:
+    """Each prior above its posterior: for posteriors that would be lines beside their priors."""
+    bands = -(-len(names) // COLUMNS)
+    columns = -(-len(names) // bands)
+    figure, axes = panels(2 * bands, columns, height=1.5)
+    prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
+    units = posterior.settings.get("units", {})
+    for number, name in enumerate(names):
+        band, column = divmod(number, columns)
+        above, below = axes[2 * band, column], axes[2 * band + 1, column]
+        before, after = prior[name], posterior.columns[name][chosen]
+        _density(above, before, PRIOR, "prior")
+        above.set_xlim(*np.quantile(before, [0.0, 0.99]))
+        _density(below, after, POSTERIOR, "posterior")
+        if reference and name in reference:
+            below.axvline(reference[name], color=TRUTH, lw=1.0, label="published")
+        below.set_xlabel(labelled(name, units))
+        for axis in (above, below):
+            _tidy(axis)
+    for axis in axes[:2, 0]:
+        legend(axis)
+    hide([axis for row in axes[-2:] for axis in row[len(names) - columns * (bands - 1) :]])
+    return figure
+
+
+def _grid(count: int) -> tuple[Figure, list[Axes]]:
+    columns = min(COLUMNS, count)
+    rows = -(-count // columns)
+    figure, axes = panels(rows, columns)
+    flat = list(axes.flat)
+    hide(flat[count:])
+    return figure, flat
+
+
+def _density(axis: Axes, draws: np.ndarray, color: str, label: str) -> None:
+    axis.hist(draws, bins=40, density=True, color=color, alpha=0.35)
+    low, high = np.quantile(draws, [0.001, 0.999])
+    margin = 0.3 * (high - low)
+    grid = np.linspace(low - margin, high + margin, 300)
+    axis.plot(grid, gaussian_kde(draws)(grid), color=color, lw=1.2, label=label)
+
+
+def _square_root_heights(axis: Axes) -> None:
+    """Heights on a square-root scale: a posterior fifty times narrower than its prior leaves the prior visible."""
+    axis.set_yscale("function", functions=(lambda h: np.sqrt(np.maximum(h, 0.0)), lambda h: h**2))
+
+
+def _view(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+    low, high = np.quantile(before, [0.005, 0.995])
+    return float(min(low, after.min())), float(max(high, after.max()))
+
+
+def _tidy(axis: Axes) -> None:
+    axis.set_yticks([])
+    axis.set_ylim(bottom=0.0)
+    axis.xaxis.set_major_locator(MaxNLocator(2))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+    axis.tick_params(labelsize="small")

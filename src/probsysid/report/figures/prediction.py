@@ -1,0 +1,40 @@
+"""Predicted against measured on a test record."""
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from probsysid.report.figures.style import ERROR, MEASURED, POSTERIOR, legend, mark_zoom, panels, quantile_band, thinned
+
+
+def plot_prediction(
+    time: Float[np.ndarray, " sample"],
+    measured: Float[np.ndarray, " sample"],
+    curves: Float[np.ndarray, "draw sample"],
+    label: str,
+    zoom: tuple[float, float],
+) -> Figure:
+    """All of it, a part enlarged with a band of 90 % of the posterior, and the error of the mean over that band."""
+    figure, axes = panels(3, 1, height=1.6, height_ratios=[1, 1, 0.8])
+    whole, part, error = axes[:, 0]
+    mean = curves.mean(axis=0)
+    shown = thinned(len(time))
+    inside = (time >= zoom[0]) & (time <= zoom[1])
+    whole.plot(time[shown], measured[shown], color=MEASURED, lw=0.5, label="measured")
+    whole.plot(time[shown], mean[shown], color=POSTERIOR, lw=0.5, label="posterior mean, free run")
+    mark_zoom(whole, *zoom)
+    low, high = quantile_band(curves[:, inside])
+    part.plot(time[inside], measured[inside], ".", color=MEASURED, ms=3, label="measured")
+    part.plot(time[inside], mean[inside], color=POSTERIOR, lw=1.0, label="posterior mean, free run")
+    part.fill_between(time[inside], low, high, color=POSTERIOR, alpha=0.3, lw=0, label="90 % of the posterior")
+    part.set_xlim(*zoom)
+    error.plot(time[shown], (measured - mean)[shown], color=ERROR, lw=0.5)
+    low, high = quantile_band(curves[:, shown])
+    error.fill_between(time[shown], low - mean[shown], high - mean[shown], color=POSTERIOR, alpha=0.6, lw=0)
+    whole.set_ylabel(label)
+    part.set_ylabel(label)
+    error.set_ylabel("measured\nminus mean")
+    error.set_xlabel("time [s]")
+    error.sharex(whole)
+    legend(part, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return figure

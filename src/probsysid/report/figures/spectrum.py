@@ -1,0 +1,40 @@
+"""Is anything left in the residuals?  Their spectrum beside that of the output."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import scipy.signal
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from probsysid.report.figures.style import ERROR, MEASURED, POSTERIOR, legend, panels
+
+SEGMENT = 1024
+
+
+def plot_spectrum(
+    rate: float,
+    output: Float[np.ndarray, " sample"],
+    residuals: Mapping[str, Float[np.ndarray, " sample"]],
+    unit: str,
+    noise: float | None = None,
+) -> Figure:
+    """Amplitude densities by Welch's method; a line where white noise of the inferred level would be."""
+    figure, axes = panels(1, 1, height=2.8)
+    axis = axes[0, 0]
+    colors = (POSTERIOR, ERROR, "C2", "C4")
+    axis.semilogy(*_density(output, rate), color=MEASURED, lw=1.0, label="output")
+    for (name, values), color in zip(residuals.items(), colors, strict=False):
+        style = "-" if color == POSTERIOR else "--"
+        axis.semilogy(*_density(values, rate), color=color, lw=1.0, ls=style, label=name)
+    if noise is not None:
+        axis.axhline(noise / np.sqrt(rate / 2), color="C3", ls="--", lw=1.0, label="inferred noise")
+    axis.set_xlabel("frequency [Hz]")
+    axis.set_ylabel(f"amplitude density [{unit}/√Hz]")
+    legend(axis, ncols=2)
+    return figure
+
+
+def _density(values: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
+    frequency, power = scipy.signal.welch(values, fs=rate, nperseg=min(SEGMENT, len(values)))
+    return frequency[1:], np.sqrt(power[1:])

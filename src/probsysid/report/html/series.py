@@ -1,0 +1,165 @@
+"""Time series that can be zoomed: Bokeh figures that stay quick with a hundred thousand samples."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from bokeh.layouts import column
+from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, Range1d
+from bokeh.models.annotations import BoxAnnotation, Label
+from bokeh.plotting import figure
+
+from probsysid.record import Record
+from probsysid.report.html.content import DataView, RunView
+from probsysid.report.html.thin import BINS, MOST, SCRIPT, chosen
+from probsysid.states import States
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+BLACK, BLUE, ORANGE, GREEN, VERMILION = "#222222", "#0072B2", "#E69F00", "#009E73", "#D55E00"
+
+TOOLS = "xpan,xwheel_zoom,reset,save"
+
+
+class Series:
+    """Columns over time, thinned to what a view needs."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray], keys: Sequence[str]):
+        columns = {name: np.asarray(values) for name, values in columns.items()}
+        if len(columns["time"]) > MOST:
+            kept = chosen(columns, keys, MOST // (2 + 2 * len(keys)))
+            columns = {name: values[kept] for name, values in columns.items()}
+        few = chosen(columns, keys)
+        self.keys = list(keys)
+        self.thinned = len(few) < len(columns["time"])
+        carried = {n: v if n == "time" else v.astype(np.float32) for n, v in columns.items()}
+        self.full = ColumnDataSource(carried) if self.thinned else None
+        self.view = ColumnDataSource({name: values[few] for name, values in columns.items()})
+
+    def follow(self, x_range: Any) -> None:
+        """Thin anew whenever the range changes."""
+        if self.full is None:
+            return
+        arguments = {"full": self.full, "view": self.view, "range": x_range, "keys": self.keys, "bins": BINS}
+        callback = CustomJS(args=arguments, code=SCRIPT)
+        x_range.js_on_change("start", callback)
+        x_range.js_on_change("end", callback)
+
+
+def panel(x_range: Any, label: str, height: int, *, last: bool, unit: str = "s") -> Any:
+    """An empty plot over time."""
+    plot = figure(
+        height=height,
+        x_range=x_range,
+        tools=TOOLS,
+        sizing_mode="stretch_width",
+        y_axis_label=label,
+        x_axis_label=f"time [{unit}]" if last else None,
+        output_backend="canvas",
+    )
+    zoom = BoxZoomTool(dimensions="width")
+    plot.add_tools(zoom)
+    plot.toolbar.active_drag = zoom
+    plot.toolbar.logo = None
+    plot.xaxis.visible = last
+    plot.min_border_left = 70
+    plot.xgrid.grid_line_alpha = plot.ygrid.grid_line_alpha = 0.4
+    return plot
+
+
+def legend(plot: Any) -> None:
+    """One line above the plot; a click hides a curve."""
+    if not plot.legend:
+        return
+    plot.add_layout(plot.legend[0], "above")
+    plot.legend[0].orientation = "horizontal"
+    plot.legend[0].click_policy = "hide"
+    plot.legend[0].border_line_color = None
+    plot.legend[0].padding = 2
+    plot.legend[0].label_text_font_size = "12px"
+
+
+def time_range(time: np.ndarray) -> Range1d:
+    """The whole record; one cannot pan out of it."""
+    first, last = float(time[0]), float(time[-1])
+    return Range1d(start=first, end=last, bounds=(first, last), min_interval=(last - first) * 1e-6 or None)
+
+
+def shade_test(plot: Any, time: np.ndarray, test: slice | None, *, named: bool = True) -> None:
+    """Grey behind the samples that nothing was learnt from."""
+    if test is None:
+        return
+    left, right = float(time[test.start]), float(time[test.stop - 1])
+    plot.add_layout(BoxAnnotation(left=left, right=right, fill_color="#888888", fill_alpha=0.13, line_color=None))
+    if not named:
+        return
+    plot.add_layout(
+        Label(x=left, y=0, y_units="screen", text=" test", text_font_size="11px", text_color="#555555", x_offset=2)
+    )
+
+
+def data_figure(view: DataView) -> Any:
+    """Inputs and outputs of a record, one plot each, zoomed together."""
+    record = view.record
+    x_range = time_range(record.time)
+    plots = []
+    channels = [(name, np.asarray(v), ORANGE) for name, v in record.inputs.items() if not callable(v)]
+    channels += [(name, np.asarray(v), BLUE) for name, v in record.outputs.items()]
+    for j, (name, values, colour) in enumerate(channels):
+        series = Series({"time": record.time, "value": values}, ["value"])
+        plot = panel(x_range, record.label(name), 170, last=j == len(channels) - 1)
+        if record.intersample.get(name) == "zoh":
+            plot.step("time", "value", source=series.view, color=colour, mode="after")
+        else:
+            plot.line("time", "value", source=series.view, color=colour)
+        if np.any(np.isnan(values)):  # a sample between missing ones has no line
+            plot.scatter("time", "value", source=series.view, color=colour, size=2)
+        shade_test(plot, record.time, view.test, named=j == 0)
+        series.follow(x_range)
+        plots.append(plot)
+    return column(*plots, sizing_mode="stretch_width")
+
+
+def fit_figure(run: RunView, output: str) -> Any:
+    """Measured and simulated, with a band over the posterior; the error below."""
+    record = run.simulation.record
+    measured = np.asarray(record.outputs[output])
+    mean = run.simulation.mean(output)
+    low, high = run.simulation.band(0.9, output)
+    columns = {"time": record.time, "measured": measured, "mean": mean, "low": low, "high": high}
+    series = Series({**columns, "error": measured - mean}, ["measured", "error"])
+    x_range = time_range(record.time)
+    top = panel(x_range, record.label(output), 280, last=False)
+    top.varea("time", "low", "high", source=series.view, color=BLUE, alpha=0.25, legend_label="90 % of the posterior")
+    top.line("time", "measured", source=series.view, color=BLACK, alpha=0.8, legend_label="measured")
+    top.line(
+        "time",
+        "mean",
+        source=series.view,
+        color=BLUE,
+        line_dash="dashed",
+        line_width=1.5,
+        legend_label="free run, mean",
+    )
+    bottom = panel(x_range, "error", 150, last=True)
+    bottom.line("time", "error", source=series.view, color=VERMILION)
+    shade_test(top, record.time, run.test)
+    shade_test(bottom, record.time, run.test, named=False)
+    legend(top)
+    series.follow(x_range)
+    return column(top, bottom, sizing_mode="stretch_width")
+
+
+def states_figure(states: States, record: Record, names: Sequence[str], units: Mapping[str, str]) -> Any:
+    """Smoothed states with bands of two standard deviations."""
+    x_range = time_range(states.time)
+    plots = []
+    for j, name in enumerate(names):
+        low, high = states.band(name)
+        series = Series({"time": states.time, "mean": states.mean[name], "low": low, "high": high}, ["mean"])
+        label = f"{name} [{units[name]}]" if units.get(name) else name
+        plot = panel(x_range, label, 180, last=j == len(names) - 1)
+        plot.varea("time", "low", "high", source=series.view, color=BLUE, alpha=0.3)
+        plot.line("time", "mean", source=series.view, color=BLUE)
+        series.follow(x_range)
+        plots.append(plot)
+    return column(*plots, sizing_mode="stretch_width")
