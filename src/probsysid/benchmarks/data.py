@@ -63,18 +63,23 @@ SOURCES = {
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept."""
+    """Where downloads are kept when no other folder is named."""
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "probsysid" / "data"
+
+
+def home() -> Path:
+    """The folder that the environment names, or the cache."""
+    given = os.environ.get(VARIABLE)
+    return Path(given) if given else cache_folder()
 
 
 def locate(name: str, folder: str | Path | None = None) -> Path:
     """The folder with a benchmark's files, all there and all as published."""
     source: Source = choose("benchmark", SOURCES.get(name, name), SOURCES)
-    given = folder or os.environ.get(VARIABLE)
-    place = Path(given) / source.folder if given else cache_folder() / source.folder
+    place = (Path(folder) if folder else home()) / source.folder
     missing = [file for file in source.files if not (place / file).is_file()]
     if missing:
-        hint = f"put it there, or run: probsysid data {source.name}" if given else f"run: probsysid data {source.name}"
+        hint = "put it there" if folder else f"run: probsysid data {source.name}"
         raise InputError(f"the {source.name} data are not here: {place / missing[0]} does not exist; {hint}")
     for file, expected in source.files.items():
         check(place / file, expected)
@@ -101,20 +106,24 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def download(name: str) -> Path:
-    """Fetch a benchmark into the cache; files that are there and right are left alone."""
+    """Fetch a benchmark into the cache, or into the folder that the environment names.
+
+    Files that are there and right are left alone.  A file appears under its name only when it is complete.
+    """
     source: Source = choose("benchmark", SOURCES.get(name, name), SOURCES)
-    place = cache_folder() / source.folder
+    place = home() / source.folder
     try:
-        return locate(name, cache_folder())
+        return locate(name)
     except InputError:
-        place.mkdir(parents=True, exist_ok=True)
+        pass
     for path in _fetch(source, cache_folder().parent / "downloads"):
         if path.name in source.files:
             check(path, source.files[path.name])
+            place.mkdir(parents=True, exist_ok=True)
             temporary = place / f".{path.name}.partial"
             shutil.copyfile(path, temporary)
             temporary.replace(place / path.name)
-    return locate(name, cache_folder())
+    return locate(name)
 
 
 def _fetch(source: Source, place: Path) -> list[Path]:

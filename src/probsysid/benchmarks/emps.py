@@ -1,0 +1,264 @@
+"""EMPS (paper, section 4.3): a motor with a ball screw and dry friction, force in, position out.
+
+The axis obeys M x'' = F - Fv x' - Fc sign(x') - offset.  `sign` alone would chatter at standstill, and a smooth
+stand-in would creep.  Here friction opposes whatever acts, up to Fc:
+
+    friction = clip(F - offset - Fv x' + M x' / tau, -Fc, Fc)
+
+Moving, x' / tau exceeds every other term and friction is Fc sign(x').  At rest, with a force below Fc, the equation
+becomes x'' = -x' / tau: the axis stops and stays where it is.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Float
+
+from probsysid.benchmarks.case import Fit, Method, Protocol, Published, Study, View, free_run
+from probsysid.benchmarks.data import locate, read
+from probsysid.checks import choose
+from probsysid.model import Model
+from probsysid.odefilter.solver import Solver
+from probsysid.record import Record
+from probsysid.smc.options import Sampler
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from probsysid.benchmarks.run import Outcome
+
+TRAIN_FILE, TEST_FILE = "DATA_EMPS.mat", "DATA_EMPS_PULSES.mat"
+DT = 1e-3
+TRAIN_SAMPLES = 24576
+STICK = 1e-3
+"""tau, seconds in which a stuck axis comes to rest: one sampling interval."""
+
+CHANNELS = ("qm", "qg", "vir", "pulses_N")
+LARGEST_VOLTAGE = 10.0
+STEPS = 4
+"""Runge-Kutta steps a sample: a quarter of tau."""
+
+PARTICLES = 512
+SOLVER = Solver(smoothness=2, substeps=1)
+MODEL_ERROR = 0.1
+"""Middle of its prior, m/s^2/sqrt(s): friction that varies along the screw by a few per cent of Fc / M."""
+
+JANOT = {"M": 95.1089, "Fv": 203.5034, "Fc": 20.3935, "offset": -3.1648}
+"""Published with the benchmark, by inverse dynamics and least squares."""
+
+PAPER = Published(2.95e-4, 5.2018e-4, 8.99e-4)
+UNITS = {"M": "kg", "Fv": "N s/m", "Fc": "N", "offset": "N", "Fv_forward": "N s/m", "Fv_backward": "N s/m"}
+EQUATIONS = {
+    "friction": "M x'' = F - Fv x' - Fc sign(x') - offset",
+    "asymmetric": "M x'' = F - Fv_forward max(x', 0) - Fv_backward min(x', 0) - Fc sign(x') - offset",
+}
+VISCOUS: dict[str, Callable[[Any, Any], Any]] = {
+    "friction": lambda v, p: p.Fv * v,
+    "asymmetric": lambda v, p: p.Fv_forward * jnp.maximum(v, 0.0) + p.Fv_backward * jnp.minimum(v, 0.0),
+}
+
+
+class Drive(NamedTuple):
+    """The benchmark's constants: gain of the motor, and its controller's."""
+
+    gtau: float
+    kp: float
+    kv: float
+
+
+def acceleration(variant: str, force: Any, velocity: Any, p: Any) -> Any:
+    """The equation of motion with friction that holds."""
+    driving = force - p.offset - VISCOUS[variant](velocity, p)
+    friction = jnp.clip(driving + p.M * velocity / STICK, -p.Fc, p.Fc)
+    return (driving - friction) / p.M
+
+
+@cache
+def model(variant: str) -> Model:
+    """The axis driven by a force."""
+    return Model(
+        coordinates={"x": 2},
+        dynamics=lambda s, u, p: {"x": acceleration(variant, u.force, s.dx, p)},
+        outputs=lambda s, u, p: {"position": s.x},
+        units={**UNITS, "position": "m"},
+        name=f"EMPS, {variant}",
+    )
+
+
+@cache
+def controlled_model(variant: str, drive: Drive) -> Model:
+    """The axis with the benchmark's controller, driven by a reference and by pulses of voltage."""
+
+    def dynamics(s: Any, u: Any, p: Any) -> dict[str, Any]:
+        wanted = drive.kv * (drive.kp * (u.reference - s.x) - s.dx)
+        voltage = jnp.clip(wanted, -LARGEST_VOLTAGE, LARGEST_VOLTAGE) + u.pulses
+        return {"x": acceleration(variant, drive.gtau * voltage, s.dx, p)}
+
+    return Model(
+        coordinates={"x": 2},
+        dynamics=dynamics,
+        outputs=lambda s, u, p: {"position": s.x},
+        units={**UNITS, "position": "m"},
+        name=f"EMPS under control, {variant}",
+    )
+
+
+def priors(variant: str) -> dict[str, dist.Distribution]:
+    """Positive constants in log space, the offset around zero; all wide."""
+    chosen = {
+        "M": dist.LogNormal(np.log(70.0), 0.5),
+        "Fv": dist.LogNormal(np.log(150.0), 0.7),
+        "Fv_forward": dist.LogNormal(np.log(150.0), 0.7),
+        "Fv_backward": dist.LogNormal(np.log(150.0), 0.7),
+        "Fc": dist.LogNormal(np.log(15.0), 0.7),
+        "offset": dist.Normal(0.0, 10.0),
+    }
+    return {name: chosen[name] for name in model(variant).parameter_names}
+
+
+@cache
+def measurements(file: str, folder: str | Path | None = None) -> tuple[dict[str, Float[np.ndarray, " sample"]], Drive]:
+    """The channels of a file, and the constants that come with it."""
+    data = read(locate("emps", folder) / file)
+    drive = Drive(float(data["gtau"]), float(data["kp"]), float(data["kv"]))
+    channels = {key: np.asarray(data[key], dtype=float) for key in data if key in CHANNELS}
+    return channels, drive
+
+
+def force_record(file: str, folder: str | Path | None = None, samples: int | None = None) -> Record:
+    """Force and position; a digital controller holds the voltage between samples."""
+    channels, drive = measurements(file, folder)
+    return Record(
+        inputs={"force": drive.gtau * channels["vir"][:samples]},
+        outputs={"position": channels["qm"][:samples]},
+        dt=DT,
+        intersample="zoh",
+        units={"force": "N", "position": "m"},
+        name=f"EMPS, {Path(file).stem}",
+    )
+
+
+def reference_record(file: str, folder: str | Path | None = None) -> Record:
+    """Reference, pulses and position."""
+    channels, _ = measurements(file, folder)
+    pulses = channels.get("pulses_N", np.zeros_like(channels["qg"]))
+    return Record(
+        inputs={"reference": channels["qg"], "pulses": pulses},
+        outputs={"position": channels["qm"]},
+        dt=DT,
+        intersample={"reference": "linear", "pulses": "zoh"},
+        units={"reference": "m", "pulses": "V", "position": "m"},
+        name=f"EMPS, {Path(file).stem}",
+    )
+
+
+def start(record: Record) -> dict[str, float]:
+    """Position and velocity at the first sample, from the first ten: a parabola through them."""
+    position = np.asarray(record.outputs["position"])[:10]
+    slope = np.polynomial.Polynomial.fit(record.time[:10], position, 2).convert().coef
+    return {"x": float(slope[0]), "dx": float(slope[1])}
+
+
+def study(folder: str | Path | None = None, variant: str = "friction") -> Study:
+    """The case with one of the models."""
+    choose("model", variant, EQUATIONS)
+    record = force_record(TRAIN_FILE, folder, TRAIN_SAMPLES)
+    begin = start(record)
+    noise = dist.LogNormal(np.log(1e-6), 2.0)
+    sampler = Sampler(particles=PARTICLES, max_moves=3)
+    default = Method(SOLVER, sampler, {"position": noise}, {"x": dist.LogNormal(np.log(MODEL_ERROR), 2.0)})
+    paper = Method(Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES), {"position": noise}, initial=begin)
+    protocols, fits = _tests(variant, folder)
+    return Study(
+        case="emps",
+        variant=variant,
+        model=model(variant),
+        record=record,
+        priors=priors(variant),
+        initial={"x": dist.Normal(begin["x"], 1e-6), "dx": dist.Normal(begin["dx"], 1e-3)},
+        methods={"default": default, "paper": paper},
+        protocols=protocols,
+        equation=EQUATIONS[variant],
+        fits=fits,
+        guess={**JANOT, "Fv_forward": JANOT["Fv"], "Fv_backward": JANOT["Fv"]},
+        view=View(
+            states=("x", "dx", "ddx"),
+            samples=6300,
+            zoom=(3.05, 3.2),
+            window=(2700, 3300),
+            measured={"x": "position"},
+            units={"x": "m", "dx": "m/s", "ddx": "m/s^2"},
+            apart=True,
+        ),
+        training=free_run(model(variant), record, STEPS, begin),
+        figures=figures,
+        reference=JANOT if variant == "friction" else {},
+    )
+
+
+def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[Protocol, ...], dict[str, Fit]]:
+    """Free run from the measured force, the loop closed, and no model at all."""
+    channels, drive = measurements(TEST_FILE, folder)
+    forced, controlled = force_record(TEST_FILE, folder), reference_record(TEST_FILE, folder)
+    begin = start(forced)
+    guess = channels["qg"]
+    open_loop = free_run(model(variant), forced, STEPS, begin)
+    closed_loop = free_run(controlled_model(variant, drive), controlled, STEPS, begin)
+    protocols = (
+        Protocol("open_loop", forced, open_loop, baseline=guess, paper=PAPER, zoom=1.0),
+        Protocol("closed_loop", controlled, closed_loop, baseline=guess, zoom=1.0),
+        Protocol("baseline", controlled, lambda p: np.repeat(guess[None], len(p["M"]), axis=0), baseline=guess),
+    )
+    about = "the same model fitted on the test record itself"
+    fits = {
+        "open_loop": Fit(about, channels["qm"], open_loop),
+        "closed_loop": Fit(about, channels["qm"], closed_loop),
+    }
+    return protocols, fits
+
+
+def figures(outcome: "Outcome") -> "dict[str, Figure]":
+    """Friction against velocity, with what the record's smoothed derivatives say of it."""
+    from scipy.signal import savgol_filter
+
+    from probsysid.report.figures.characteristic import plot_characteristic
+
+    variant, record = outcome.study.variant, outcome.study.record
+    draws = {name: value[:, None] for name, value in outcome.draws(200).items()}
+    grid = np.linspace(-0.14, 0.14, 401)
+    curves = np.asarray(_friction(variant, grid[None], SimpleNamespace(**draws)))
+    position = np.asarray(record.outputs["position"])
+    velocity = savgol_filter(position, SMOOTHING, 3, deriv=1, delta=DT)
+    acceleration = savgol_filter(position, SMOOTHING, 3, deriv=2, delta=DT)
+    force = savgol_filter(np.asarray(record.inputs["force"]), SMOOTHING, 3)
+    measured = force - float(np.mean(draws["M"])) * acceleration
+    steady = np.abs(acceleration) < STEADY
+    steady[:SMOOTHING] = steady[-SMOOTHING:] = False
+    reference = _friction(variant, grid, SimpleNamespace(**JANOT)) if variant == "friction" else None
+    picture = plot_characteristic(
+        grid,
+        curves,
+        "velocity [m/s]",
+        "friction and offset [N]",
+        points=(velocity[steady], measured[steady]),
+        reference=None if reference is None else np.asarray(reference),
+        difference="2 sd of the posterior [N]",
+    )
+    return {"friction": picture}
+
+
+SMOOTHING = 41
+"""Samples of the cubics that differentiate the measured position."""
+
+STEADY = 0.05
+"""Acceleration, m/s^2, under which a sample shows friction alone: M times it is within the curve's scatter."""
+
+
+def _friction(variant: str, velocity: Any, p: Any) -> Any:
+    return VISCOUS[variant](velocity, p) + p.Fc * np.sign(velocity) + p.offset

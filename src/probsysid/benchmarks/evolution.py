@@ -1,0 +1,55 @@
+"""How the posterior came about: particles at every rejuvenation, quantiles over time."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from probsysid.posterior import Posterior
+from probsysid.smc.ibis import Run, Step
+
+LEVELS = (0.05, 0.5, 0.95)
+
+
+@dataclass
+class Snapshot:
+    """Particles as they were after a number of samples."""
+
+    samples: int
+    theta: Float[np.ndarray, "dimension particle"]
+    weights: Float[np.ndarray, " particle"]
+
+
+@dataclass
+class Evolution:
+    """Pass `note` to `identify` as its `notice`."""
+
+    snapshots: list[Snapshot] = field(default_factory=list)
+
+    def note(self, run: Run, step: Step) -> None:
+        """Keep the particles as they are."""
+        self.snapshots.append(Snapshot(run.samples, run.flat_theta, run.normalised_weights))
+
+    def quantiles(self, posterior: Posterior) -> xr.Dataset:
+        """5, 50 and 95 % of every quantity after each stretch of samples."""
+        columns: dict[str, list[np.ndarray]] = {}
+        for snapshot in self.snapshots:
+            values = posterior.question.space.values(snapshot.theta)
+            for name, value in values.items():
+                columns.setdefault(name, []).append(_quantiles(np.asarray(value), snapshot.weights))
+        return xr.Dataset(
+            {name: (("samples", "level"), np.stack(rows)) for name, rows in columns.items()},
+            coords={"samples": [s.samples for s in self.snapshots], "level": list(LEVELS)},
+        )
+
+    def after(self, sample: int) -> Snapshot:
+        """The particles that were there when a sample came in."""
+        earlier = [s for s in self.snapshots if s.samples <= sample]
+        return earlier[-1] if earlier else self.snapshots[0]
+
+
+def _quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    order = np.argsort(values)
+    cumulative = np.cumsum(weights[order])
+    return values[order[np.minimum(np.searchsorted(cumulative, LEVELS), len(order) - 1)]]

@@ -1,0 +1,88 @@
+"""The figures of one run, as they are written to JSON."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from probsysid.errors import InputError
+
+
+class Strict(BaseModel):
+    """Nothing but the fields named."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=True)
+
+
+class Summary(Strict):
+    """Posterior of one parameter."""
+
+    mean: float
+    sd: float
+    q05: float
+    q95: float
+
+
+class Score(Strict):
+    """Root mean square error over particles on one test protocol."""
+
+    rmse_min: float
+    rmse_mean: float
+    rmse_max: float
+    fit_percent: float
+    baseline: float
+
+
+class Result(Strict):
+    """One case, one model, one method."""
+
+    case: str
+    model: str
+    method: str
+    particles: int
+    seed: int
+    seconds: float
+    sweeps: float
+    log_evidence: float
+    log_evidence_error: float | None
+    parameters: dict[str, Summary]
+    test: dict[str, Score]
+
+
+class Limit(Strict):
+    """The same scores for a posterior without integration error, of the same model on the same record."""
+
+    about: str
+    rmse_min: float
+    rmse_mean: float
+    rmse_max: float
+
+
+class Context(Strict):
+    """What a page of results says beside the figures."""
+
+    command: str
+    date: str
+    version: str
+    machine: str
+    record_samples: int
+    settings: dict[str, str]
+    limits: dict[str, Limit]
+
+
+_RESULTS = TypeAdapter(Result | list[Result])
+
+
+def write_results(path: Path, results: list[Result]) -> None:
+    """One result as an object, several as a list."""
+    content = results[0] if len(results) == 1 else results
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_RESULTS.dump_json(content, indent=2) + b"\n")
+
+
+def read_results(path: Path) -> list[Result]:
+    """What `write_results` wrote."""
+    try:
+        content = _RESULTS.validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise InputError(f"{path} is not a file of benchmark results ({str(error).splitlines()[0]}).") from None
+    return content if isinstance(content, list) else [content]

@@ -1,0 +1,141 @@
+"""Run a study: identify, score, compare with the limit, and write everything down."""
+
+import os
+import platform
+import sys
+import time as clock
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from probsysid._version import __version__
+from probsysid.benchmarks.case import Method, Study
+from probsysid.benchmarks.evolution import Evolution
+from probsysid.benchmarks.limit import limits
+from probsysid.benchmarks.result import Context, Limit, Result, Score, Summary
+from probsysid.checks import choose
+from probsysid.identify import identify
+from probsysid.posterior import Posterior
+from probsysid.simulate import Scores
+
+NEGLIGIBLE = 1e-3
+"""Share of the mean weight under which a particle is not counted: it belongs to an island that lost."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A study that has been run."""
+
+    study: Study
+    method: str
+    seed: int
+    posterior: Posterior
+    evolution: Evolution
+    scores: Mapping[str, Scores]
+    limits: Mapping[str, Scores]
+
+    def draws(self, count: int) -> dict[str, Float[np.ndarray, " draw"]]:
+        """Parameters of equally weighted draws."""
+        return _parameters(self.study, self.posterior, self.posterior.draw_indices(count))
+
+    @property
+    def result(self) -> Result:
+        """The figures."""
+        posterior = self.posterior
+        error = posterior.log_evidence_error
+        return Result(
+            case=self.study.case,
+            model=self.study.variant,
+            method=self.method,
+            particles=len(posterior.weights),
+            seed=self.seed,
+            seconds=posterior.settings["seconds"],
+            sweeps=posterior.settings["sweeps"],
+            log_evidence=posterior.log_evidence,
+            log_evidence_error=error if np.isfinite(error) else None,
+            parameters={name: _summary(posterior, name) for name in posterior.columns},
+            test={
+                protocol.name: Score(
+                    rmse_min=self.scores[protocol.name].min,
+                    rmse_mean=self.scores[protocol.name].mean,
+                    rmse_max=self.scores[protocol.name].max,
+                    fit_percent=protocol.fit_percent(self.scores[protocol.name].mean),
+                    baseline=protocol.baseline_rmse,
+                )
+                for protocol in self.study.protocols
+            },
+        )
+
+    @property
+    def context(self) -> Context:
+        """When, with what and where, and the limits."""
+        return Context(
+            command=" ".join(["probsysid", *sys.argv[1:]]),
+            date=clock.strftime("%Y-%m-%d"),
+            version=__version__,
+            machine=machine(),
+            record_samples=self.study.record.samples,
+            settings={"solver": self.posterior.settings["solver"], "sampler": self.posterior.settings["sampler"]},
+            limits={
+                name: Limit(
+                    about=self.study.fits[name].about, rmse_min=score.min, rmse_mean=score.mean, rmse_max=score.max
+                )
+                for name, score in self.limits.items()
+            },
+        )
+
+
+def run(
+    study: Study,
+    *,
+    method: str = "default",
+    particles: int | None = None,
+    seed: int = 0,
+    progress: bool = False,
+) -> Outcome:
+    """Identify and score."""
+    settings: Method = choose("method", study.methods.get(method, method), study.methods)
+    sampler = settings.sampler if particles is None else replace(settings.sampler, particles=particles)
+    evolution = Evolution()
+    posterior = identify(
+        study.model,
+        study.record,
+        study.priors,
+        settings.noise,
+        study.initial if settings.initial is None else settings.initial,
+        solver=settings.solver,
+        sampler=sampler,
+        model_error=settings.model_error,
+        seed=seed,
+        progress=progress,
+        notice=evolution.note,
+    )
+    counted = np.flatnonzero(posterior.weights > NEGLIGIBLE / len(posterior.weights))
+    parameters = _parameters(study, posterior, counted)
+    scores = {p.name: p.rmse(parameters, posterior.weights[counted]) for p in study.protocols}
+    return Outcome(study, method, seed, posterior, evolution, scores, limits(study))
+
+
+def save(outcome: Outcome, folder: Path) -> None:
+    """The posterior, the figures' JSON and its context; pictures and the report are made from these."""
+    folder.mkdir(parents=True, exist_ok=True)
+    outcome.posterior.save(folder / "posterior.nc")
+    (folder / "result.json").write_text(outcome.result.model_dump_json(indent=2) + "\n")
+    (folder / "context.json").write_text(outcome.context.model_dump_json(indent=2) + "\n")
+
+
+def machine() -> str:
+    """Class of the machine."""
+    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+def _parameters(study: Study, posterior: Posterior, chosen: np.ndarray) -> dict[str, Float[np.ndarray, " draw"]]:
+    return {name: posterior.values[name][chosen] for name in study.priors}
+
+
+def _summary(posterior: Posterior, name: str) -> Summary:
+    low, high = posterior.quantile(name, [0.05, 0.95])
+    return Summary(mean=posterior.mean(name), sd=posterior.sd(name), q05=low, q95=high)

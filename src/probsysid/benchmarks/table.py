@@ -1,0 +1,65 @@
+"""The table of a run: ours beside the paper's, the limit and the trivial baseline."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from probsysid.benchmarks.run import Outcome
+
+
+def score_table(outcomes: Sequence[Outcome]) -> Table:
+    """One row a protocol, a section a run."""
+    table = Table(title="Root mean square error in free run, over particles", title_justify="left")
+    table.add_column("test", no_wrap=True)
+    for name in ("min", "mean", "max", "fit %", "paper", "limit", "baseline"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        table.add_section()
+        table.add_row(f"{outcome.study.title}, {outcome.method}", *[""] * 7)
+        for protocol in outcome.study.protocols:
+            scores, limit = outcome.scores[protocol.name], outcome.limits.get(protocol.name)
+            table.add_row(
+                f"  {protocol.name} [{protocol.unit}]".replace("[", "\\["),
+                *(f"{value:.3g}" for value in (scores.min, scores.mean, scores.max)),
+                f"{protocol.fit_percent(scores.mean):.2f}",
+                "-" if protocol.paper is None else f"{protocol.paper.mean:.3g}",
+                "-" if limit is None else f"{limit.mean:.3g}",
+                f"{protocol.baseline_rmse:.3g}",
+            )
+    return table
+
+
+def parameter_table(outcome: Outcome) -> Table:
+    """Posterior of each parameter beside what is known of it."""
+    study, posterior = outcome.study, outcome.posterior
+    known = {**study.truth, **study.reference}
+    head = "true" if study.truth else "published"
+    table = Table(title=f"{study.title}: {study.equation}", title_justify="left")
+    for name in ("parameter", "mean", "sd", "5 %", "95 %", "unit", *([head] if known else [])):
+        table.add_column(name, justify="left" if name in ("parameter", "unit") else "right", no_wrap=True)
+    for name, row in posterior.table().iterrows():
+        cells = [name, *(f"{row[key]:.5g}" for key in ("mean", "sd", "q05", "q95")), row["unit"]]
+        if known:
+            cells.append(f"{known[name]:.5g}" if name in known else "")
+        table.add_row(*cells)
+    return table
+
+
+def evidence_table(outcomes: Sequence[Outcome]) -> Table:
+    """Models of one case and method compared by log evidence, and what each run cost."""
+    table = Table(title="Log evidence and cost", title_justify="left")
+    table.add_column("run", no_wrap=True)
+    for name in ("log evidence", "error", "seconds", "sweeps", "particles"):
+        table.add_column(name, justify="right")
+    for outcome in outcomes:
+        result = outcome.result
+        error = result.log_evidence_error
+        table.add_row(
+            f"{outcome.study.title}, {outcome.method}",
+            f"{result.log_evidence:.1f}",
+            "-" if error is None else f"{error:.1f}",
+            f"{result.seconds:.0f}",
+            f"{result.sweeps:.0f}",
+            str(result.particles),
+        )
+    return table
