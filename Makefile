@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 .PHONY: help demo test lint validate perf docs clean
 
 help:
-	@echo "make demo      identify an oscillator from data, with pictures"
+	@echo "make demo      the Bouc-Wen case study: tables, figures and a report in demo/"
 	@echo "make test      the quick test suite"
 	@echo "make lint      ruff and mypy"
 	@echo "make validate  the long statistical studies"
@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)
-	$(PY) examples/duffing.py
+	$(PY) -m probsysid benchmark bouc-wen --particles 256 --out demo
 
 test: $(STAMP)
 	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)

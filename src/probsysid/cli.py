@@ -4,20 +4,30 @@ import sys
 
 import typer
 
+from probsysid.benchmarks import commands as benchmarks
 from probsysid.errors import InputError, SamplingError
+from probsysid.study import commands
 
 app = typer.Typer(
     name="probsysid",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="Identify nonlinear dynamic systems from sampled data, with honest uncertainty.",
+    help=(
+        "Identify nonlinear dynamic systems from sampled data, with honest uncertainty.\n\n"
+        "Start with **probsysid new NAME --data FILE**: it writes a study file. Look through it, **check** it, "
+        "**fit** it, and open the report."
+    ),
 )
 
 
 @app.callback()
 def _callback() -> None:
     """Commands are registered below, each from the part it belongs to."""
+
+
+commands.register(app)
+benchmarks.register(app)
 
 
 def main() -> None:

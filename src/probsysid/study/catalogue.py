@@ -1,0 +1,202 @@
+"""Models by name.  Each is written as a study would write it: coordinates, equations as text, named quantities.
+
+The dimension of each parameter, in powers of force, length and time, turns the scales of the data into a first guess.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from probsysid.errors import InputError, did_you_mean
+
+FORCE, LENGTH, TIME = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What is known of a parameter before any data."""
+
+    unit: str
+    description: str
+    dimension: tuple[float, float, float] = (0, 0, 0)
+    """Powers of force, length and time."""
+    factor: float = 1.0
+    """First guess in units of the data's scales."""
+    signed: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of the catalogue."""
+
+    title: str
+    coordinates: Mapping[str, int]
+    equations: Mapping[str, str]
+    quantities: Mapping[str, str]
+    """What may be measured: name -> expression."""
+    inputs: Mapping[str, str]
+    """Name -> unit."""
+    parameters: Mapping[str, Hint]
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Units of the quantities."""
+
+
+MOTION = {"position": "x", "velocity": "dx", "acceleration": "ddx"}
+MOTION_UNITS = {"position": "m", "velocity": "m/s", "acceleration": "m/s^2"}
+
+MASS = Hint("kg", "mass", (1, -1, 2))
+DAMPING = Hint("N s/m", "viscous damping", (1, -1, 1), 0.1)
+STIFFNESS = Hint("N/m", "stiffness", (1, -1, 0))
+QUADRATIC = Hint("N/m^2", "quadratic stiffness", (1, -2, 0), 0.1, signed=True)
+CUBIC = Hint("N/m^3", "cubic stiffness", (1, -3, 0), 0.1)
+
+
+def _oscillator(title: str, force: str, parameters: Mapping[str, Hint]) -> Entry:
+    return Entry(
+        title,
+        {"x": 2},
+        {"x": f"(force - {force})/m"},
+        MOTION,
+        {"force": "N"},
+        {"m": MASS, "c": DAMPING, **parameters},
+        MOTION_UNITS,
+    )
+
+
+def _chain(masses: int) -> Entry:
+    """Masses between a wall and a free end, the force on the last; springs with a cubic part to the wall."""
+    if not 1 <= masses <= 8:
+        raise InputError(f"mdof-chain has 1 to 8 masses, found {masses}.")
+    equations: dict[str, str] = {}
+    parameters: dict[str, Hint] = {}
+    for i in range(1, masses + 1):
+        below, above = f"x{i - 1}", f"x{i + 1}"
+        left = f"c{i}*(dx{i} - d{below}) + k{i}*(x{i} - {below})" if i > 1 else "c1*dx1 + k1*x1"
+        right = f" + c{i + 1}*(d{above} - dx{i}) + k{i + 1}*({above} - x{i})" if i < masses else ""
+        drive = "force - " if i == masses else "-"
+        left = f"({left})" if drive == "-" or "+" in left else left
+        equations[f"x{i}"] = f"({drive}{left}{right})/m{i}"
+        parameters |= {f"m{i}": MASS, f"c{i}": DAMPING, f"k{i}": STIFFNESS}
+    quantities: dict[str, str] = {}
+    units: dict[str, str] = {}
+    for word, prefix in (("position", ""), ("velocity", "d"), ("acceleration", "dd")):
+        quantities |= {f"{word}{i}": f"{prefix}x{i}" for i in range(1, masses + 1)}
+        units |= {f"{word}{i}": MOTION_UNITS[word] for i in range(1, masses + 1)}
+    coordinates = {f"x{i}": 2 for i in range(1, masses + 1)}
+    return Entry(f"chain of {masses} masses", coordinates, equations, quantities, {"force": "N"}, parameters, units)
+
+
+ENTRIES: dict[str, Entry] = {
+    "linear-sdof": _oscillator("linear oscillator", "c*dx - k*x", {"k": STIFFNESS}),
+    "duffing": _oscillator("Duffing oscillator", "c*dx - k*x - k3*x**3", {"k": STIFFNESS, "k3": CUBIC}),
+    "duffing-asymmetric": _oscillator(
+        "oscillator with quadratic and cubic stiffness",
+        "c*dx - k*x - k2*x**2 - k3*x**3",
+        {"k": STIFFNESS, "k2": QUADRATIC, "k3": CUBIC},
+    ),
+    "coulomb": _oscillator(
+        "oscillator with dry friction",
+        "c*dx - k*x - F_c*sign(dx)",
+        {"k": STIFFNESS, "F_c": Hint("N", "dry friction", (1, 0, 0), 0.1)},
+    ),
+    "bouc-wen": Entry(
+        "Bouc-Wen hysteresis",
+        {"x": 2, "z": 1},
+        {"x": "(force - c*dx - k*x - z)/m", "z": "alpha*dx - beta*(gamma*abs(dx)*z + delta*dx*abs(z))"},
+        {**MOTION, "hysteretic_force": "z"},
+        {"force": "N"},
+        {
+            "m": MASS,
+            "c": DAMPING,
+            "k": STIFFNESS,
+            "alpha": Hint("N/m", "hysteretic stiffness", (1, -1, 0)),
+            "beta": Hint("1/m", "sharpness of the hysteresis", (0, -1, 0)),
+            "gamma": Hint("", "shape, with the speed", (0, 0, 0)),
+            "delta": Hint("", "shape, with the velocity", (0, 0, 0), -1.0, signed=True),
+        },
+        {**MOTION_UNITS, "hysteretic_force": "N"},
+    ),
+    "emps": Entry(
+        "electro-mechanical positioning system",
+        {"q": 2},
+        {"q": "(force - F_v*dq - F_c*sign(dq) - offset)/M"},
+        {"position": "q", "velocity": "dq", "acceleration": "ddq"},
+        {"force": "N"},
+        {
+            "M": Hint("kg", "inertia", (1, -1, 2)),
+            "F_v": Hint("N s/m", "viscous friction", (1, -1, 1)),
+            "F_c": Hint("N", "dry friction", (1, 0, 0), 0.3),
+            "offset": Hint("N", "offset of the force", (1, 0, 0), 0.1, signed=True),
+        },
+        MOTION_UNITS,
+    ),
+    "pendulum": Entry(
+        "driven pendulum",
+        {"theta": 2},
+        {"theta": "(torque - c*dtheta - mgl*sin(theta))/J"},
+        {"angle": "theta", "rate": "dtheta"},
+        {"torque": "N m"},
+        {
+            "J": Hint("kg m^2", "moment of inertia", (1, -1, 2)),
+            "c": Hint("N m s", "viscous damping", (1, -1, 1), 0.1),
+            "mgl": Hint("N m", "weight times length", (1, -1, 0)),
+        },
+        {"angle": "rad", "rate": "rad/s"},
+    ),
+    "van-der-pol": Entry(
+        "Van der Pol oscillator",
+        {"x": 2},
+        {"x": "mu*(1 - x**2/a**2)*dx - omega**2*x"},
+        {"position": "x", "velocity": "dx"},
+        {},
+        {
+            "mu": Hint("1/s", "strength of the self-excitation", (0, 0, -1)),
+            "a": Hint("m", "position beyond which it damps", (0, 1, 0)),
+            "omega": Hint("rad/s", "natural frequency", (0, 0, -1)),
+        },
+        {"position": "m", "velocity": "m/s"},
+    ),
+    "lotka-volterra": Entry(
+        "predators and prey",
+        {"prey": 1, "predators": 1},
+        {"prey": "a*prey - b*prey*predators", "predators": "-c*predators + d*prey*predators"},
+        {"prey": "prey", "predators": "predators"},
+        {},
+        {
+            "a": Hint("1/s", "growth of the prey", (0, 0, -1)),
+            "b": Hint("1/s", "loss to predators", (0, -1, -1)),
+            "c": Hint("1/s", "loss of predators", (0, 0, -1)),
+            "d": Hint("1/s", "growth of predators", (0, -1, -1)),
+        },
+    ),
+    "cascaded-tanks": Entry(
+        "two tanks, one above the other",
+        {"h1": 1, "h2": 1},
+        {
+            "h1": "-k1*sqrt(max(h1, 1e-6)) + k4*flow",
+            "h2": "k2*sqrt(max(h1, 1e-6)) - k3*sqrt(max(h2, 1e-6))",
+        },
+        {"upper_level": "h1", "level": "h2"},
+        {"flow": "V"},
+        {
+            "k1": Hint("", "outflow of the upper tank", (0, 0.5, -1)),
+            "k2": Hint("", "inflow of the lower tank", (0, 0.5, -1)),
+            "k3": Hint("", "outflow of the lower tank", (0, 0.5, -1)),
+            "k4": Hint("", "strength of the pump", (-1, 1, -1)),
+        },
+    ),
+}
+CHAIN = "mdof-chain"
+NAMES = (*ENTRIES, CHAIN)
+
+
+def look_up(name: str, masses: int | None = None) -> Entry:
+    """The entry of a name; a chain needs its number of masses."""
+    if name == CHAIN:
+        return _chain(2 if masses is None else masses)
+    if name not in ENTRIES:
+        raise InputError(
+            f"there is no model {name!r} in the catalogue; it has: {', '.join(NAMES)}.{did_you_mean(name, NAMES)}"
+        )
+    if masses is not None:
+        raise InputError(f"masses is for {CHAIN}, not for {name}.")
+    return ENTRIES[name]

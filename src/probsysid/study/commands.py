@@ -1,0 +1,250 @@
+"""The commands that work on study files: `new`, `check`, `fit`, `report`."""
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from probsysid.errors import InputError
+from probsysid.study.catalogue import NAMES
+
+STOPPED = 130
+"""Exit code of a run that was stopped, as shells have it for Ctrl-C."""
+
+StudyPath = Annotated[Path, typer.Argument(help="The study file.", metavar="STUDY.toml", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command(name="new")(new)
+    app.command(name="check")(check)
+    app.command(name="fit")(fit)
+    app.command(name="report")(report)
+
+
+def fit(
+    study: StudyPath,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results. [default: STUDY-results]", show_default=False)
+    ] = None,
+    particles: Annotated[int | None, typer.Option(help="In place of sampler.particles.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(help="In place of the study's seed.", show_default=False)] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Also write the summary there; - prints it.", show_default=False)
+    ] = None,
+) -> None:
+    """Identify the models of a study and write a folder of results.
+
+    The folder holds report.html (one page to send on), summary.csv and summary.json (the numbers), posterior.nc (all
+    particles), figures, the study as used and a log.  A run that is stopped with Ctrl-C goes on with --resume.
+
+    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 130 stopped.
+
+    Example: **probsysid fit oscillator.toml --particles 256**
+    """
+    from probsysid.study import folder, run
+
+    changes: dict[str, Any] = {} if particles is None else {"sampler": {"particles": particles}}
+    changes |= {} if seed is None else {"seed": seed}
+    plan, tables = run.load_plan(study, changes)
+    target = out or default_folder(study)
+    _check_json(json_file)
+    folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
+    say = (lambda _: None) if quiet else _say
+    try:
+        with _terminated_is_stopped():
+            results = run.fit(plan, tables, target, progress=not quiet, say=say)
+    except KeyboardInterrupt:
+        _stopped(study, target, particles, seed, out)
+    text = json.dumps(run.summary(plan, results), indent=2, allow_nan=False)
+    if json_file is not None and str(json_file) != "-":
+        json_file.write_text(text + "\n")
+    if json_file is not None and str(json_file) == "-":
+        typer.echo(text)
+    elif not quiet:
+        _show(results)
+        typer.echo(f"Results in {target}; open {target / 'report.html'}")
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the study; NAME.toml is written.", show_default=False)],
+    data: Annotated[Path, typer.Option(help="The data file: csv, tsv, parquet, mat or npz.", show_default=False)],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A model of the catalogue; without it, equations to fill in.",
+            show_default=False,
+            autocompletion=lambda: list(NAMES),
+        ),
+    ] = None,
+    masses: Annotated[int | None, typer.Option(help="How many, for mdof-chain.", show_default=False)] = None,
+) -> None:
+    """Write a commented study file to start from.
+
+    Columns are guessed from their names and first priors from the scales of the data: look at both, then run
+    **probsysid check NAME.toml**.
+
+    Models: linear-sdof, duffing, duffing-asymmetric, coulomb, bouc-wen, emps, pendulum, van-der-pol, lotka-volterra,
+    cascaded-tanks, mdof-chain.
+
+    Example: **probsysid new oscillator --model duffing --data measurement.csv**
+    """
+    from probsysid.study.new import new_study
+
+    path = Path(name if name.endswith(".toml") else f"{name}.toml")
+    if path.exists():
+        raise InputError(f"{path} exists already; choose another name.")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
+    text, remarks = new_study(path, data, model, masses)
+    path.write_text(text)
+    for remark in remarks:
+        typer.echo(f"- {remark}")
+    typer.echo(f"Wrote {path}. Look through it, then: probsysid check {shlex.quote(str(path))}")
+
+
+def check(
+    study: StudyPath,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the picture goes. [default: STUDY-check.png]", show_default=False)
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Sets of constants drawn from the prior.", min=4, max=2000)] = 64,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0,
+) -> None:
+    """Look at a study before a long run: names, units, data, priors, step, time it will take.
+
+    Simulates the model for constants drawn from the prior and draws the simulations over the data.  If the data lie far
+    outside, priors, units or columns are wrong.
+
+    Example: **probsysid check oscillator.toml**
+    """
+    from probsysid.study import run
+    from probsysid.study.check import check_plan, draw_prior
+
+    plan, _ = run.load_plan(study)
+    picture = out or study.with_name(f"{study.stem}-check.png")
+    if not picture.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {picture.parent} to write {picture.name} to.")
+    console = Console()
+    worst = False
+    for candidate in plan.candidates:
+        findings, simulations = check_plan(plan, candidate, draws, seed)
+        console.print(f"[bold]{escape(candidate.name)}[/bold]")
+        for finding in findings:
+            mark = "[yellow]look[/yellow]" if finding.warning else "[green]  ok[/green]"
+            console.print(f"  {mark}  {escape(finding.text)}", soft_wrap=True, highlight=False)
+            worst = worst or finding.warning
+        several = len(plan.candidates) > 1
+        path = picture.with_name(f"{picture.stem}-{candidate.name}{picture.suffix}") if several else picture
+        draw_prior(plan, candidate, simulations, path)
+        console.print(f"  prior simulations and data: {escape(str(path))}", soft_wrap=True, highlight=False)
+    text = "There are things to look at; if they are as you want them," if worst else "All is well;"
+    typer.echo(f"{text} run: probsysid fit {shlex.quote(str(study))}")
+
+
+def report(
+    results: Annotated[Path, typer.Argument(help="A folder that fit wrote.", metavar="DIR", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the page goes. [default: DIR/report.html]", show_default=False)
+    ] = None,
+) -> None:
+    """Write the report of a folder of results again.
+
+    Reads the study, the data and the posterior.  The posterior carries its model as Python code: use it on folders that
+    you trust.
+    """
+    from probsysid.report.page import write_study_page
+    from probsysid.study import run
+
+    plan, _, found = run.load_results(results)
+    path = out or results / "report.html"
+    write_study_page(path, plan, found, (results / "study.toml").read_text())
+    typer.echo(f"Wrote {path}")
+
+
+def default_folder(study: Path) -> Path:
+    """Beside the study, under its name."""
+    return study.with_name(f"{study.stem}-results")
+
+
+def _check_json(path: Path | None) -> None:
+    if path is not None and str(path) != "-" and not path.absolute().parent.is_dir():
+        raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
+
+
+def _ask(question: str) -> bool:
+    """Ask on a terminal; elsewhere the answer is no."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _stopped(study: Path, target: Path, particles: int | None, seed: int | None, out: Path | None) -> NoReturn:
+    """Say how to go on."""
+    command = ["probsysid", "fit", str(study)]
+    command += [] if out is None else ["--out", str(out)]
+    command += [] if particles is None else ["--particles", str(particles)]
+    command += [] if seed is None else ["--seed", str(seed)]
+    typer.echo(f"\nStopped. To go on: {shlex.join([*command, '--resume'])}", err=True)
+    raise typer.Exit(STOPPED)
+
+
+@contextmanager
+def _terminated_is_stopped() -> Iterator[None]:
+    """A polite request to end (SIGTERM) counts as Ctrl-C: it leaves a checkpoint."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _show(results: list[Any]) -> None:
+    """Tables of numbers on the terminal."""
+    from probsysid.report.html.numbers import with_uncertainty
+    from probsysid.study.run import comparison
+
+    console = Console()
+    for result in results:
+        posterior = result.posterior
+        table = Table(title=escape(result.candidate.name), title_justify="left")
+        for column in ("", "mean", "sd", "5 %", "95 %", "unit", "remarks"):
+            table.add_column(column, justify="left" if column in ("", "unit", "remarks") else "right")
+        for name, row in result.table().iterrows():
+            numbers = [with_uncertainty(row[key], row["sd"]) for key in ("mean", "sd", "q05", "q95")]
+            table.add_row(escape(str(name)), *numbers, escape(row["unit"]), escape(row["flags"]))
+        console.print(table)
+        typer.echo(f"log evidence {posterior.log_evidence:.2f} ± {posterior.log_evidence_error:.2f}")
+        for run in result.runs:
+            for which, scores in run.scores().items():
+                for output, values in scores.items():
+                    fit = f"rmse {values['rmse']:.4g}, fit {values['fit_percent']:.1f} %"
+                    typer.echo(f"{output} on {run.measured.name} ({which}), free run: {fit}")
+        for problem in result.problems:
+            typer.echo(f"look: {problem}")
+    if len(results) > 1:
+        table = Table(title="models by evidence", title_justify="left")
+        for column in ("", "log evidence", "error", "below the best", "probability"):
+            table.add_column(column, justify="right" if column else "left")
+        for name, row in comparison(results).iterrows():
+            numbers = [f"{row[key]:.2f}" for key in ("log_evidence", "error", "below_best")]
+            table.add_row(escape(str(name)), *numbers, f"{row['probability']:.3g}")
+        console.print(table)

@@ -1,0 +1,138 @@
+"""Priors as text: `LogNormal(log(5e4), 0.5)`, `Uniform(0, 2)`, `TruncatedNormal(1, 0.2, low=0)`.
+
+Arguments are numbers or expressions of numbers; like equations, they are read by a whitelist and never executed.
+"""
+
+import ast
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpyro.distributions as dist
+
+from probsysid.errors import InputError, did_you_mean
+from probsysid.study.equations import EquationError, parse
+
+REQUIRED = object()
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of prior: its arguments with their defaults, those that must be positive, and how it is made."""
+
+    arguments: dict[str, Any]
+    make: Callable[..., Any]
+    positive: tuple[str, ...] = ()
+    ordered: bool = False
+    """Whether `low` must lie under `high`."""
+    example: str = ""
+
+
+def _truncated(mean: float, sd: float, low: float | None, high: float | None) -> Any:
+    return dist.TruncatedNormal(mean, sd, low=low, high=high)
+
+
+FAMILIES: dict[str, Family] = {
+    "Normal": Family({"mean": REQUIRED, "sd": REQUIRED}, dist.Normal, ("sd",), example="Normal(0, 1)"),
+    "LogNormal": Family(
+        {"mean": REQUIRED, "sd": REQUIRED}, dist.LogNormal, ("sd",), example="LogNormal(log(5e4), 0.5)"
+    ),
+    "Uniform": Family({"low": REQUIRED, "high": REQUIRED}, dist.Uniform, ordered=True, example="Uniform(0, 2)"),
+    "LogUniform": Family(
+        {"low": REQUIRED, "high": REQUIRED}, dist.LogUniform, ("low",), True, example="LogUniform(1e3, 1e6)"
+    ),
+    "TruncatedNormal": Family(
+        {"mean": REQUIRED, "sd": REQUIRED, "low": None, "high": None},
+        _truncated,
+        ("sd",),
+        True,
+        example="TruncatedNormal(1, 0.2, low=0)",
+    ),
+    "HalfNormal": Family({"sd": REQUIRED}, dist.HalfNormal, ("sd",), example="HalfNormal(1)"),
+    "Exponential": Family({"rate": REQUIRED}, dist.Exponential, ("rate",), example="Exponential(1)"),
+    "Gamma": Family({"shape": REQUIRED, "rate": REQUIRED}, dist.Gamma, ("shape", "rate"), example="Gamma(2, 1)"),
+    "InverseGamma": Family(
+        {"shape": REQUIRED, "scale": REQUIRED}, dist.InverseGamma, ("shape", "scale"), example="InverseGamma(3, 1)"
+    ),
+    "Beta": Family({"a": REQUIRED, "b": REQUIRED}, dist.Beta, ("a", "b"), example="Beta(2, 2)"),
+    "StudentT": Family(
+        {"df": REQUIRED, "mean": 0.0, "sd": 1.0}, dist.StudentT, ("df", "sd"), example="StudentT(4, 0, 1)"
+    ),
+    "Laplace": Family({"mean": REQUIRED, "scale": REQUIRED}, dist.Laplace, ("scale",), example="Laplace(0, 1)"),
+}
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A distribution and the text it came from."""
+
+    text: str
+    distribution: Any = field(compare=False, repr=False)
+
+
+def parse_prior(text: str) -> Prior:
+    """The prior that a text says."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InputError(f"{_short(text)} is not a prior; write one such as 'LogNormal(0, 1)', or a number.") from None
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise InputError(f"{_short(text)} is not a prior; write one such as 'LogNormal(0, 1)', or a number.")
+    name = node.func.id
+    if name not in FAMILIES:
+        hint = did_you_mean(name, FAMILIES)
+        raise InputError(f"there is no prior {_short(name)}; known are: {', '.join(FAMILIES)}.{hint}")
+    arguments = _arguments(name, node, text.strip())
+    _check(name, arguments, text)
+    return Prior(text, FAMILIES[name].make(*arguments.values()))
+
+
+def _arguments(name: str, node: ast.Call, text: str) -> dict[str, float | None]:
+    """Values by name, in the order of the family."""
+    family = FAMILIES[name]
+    usage = f"write {name}({', '.join(family.arguments)}), such as {family.example}"
+    if len(node.args) > len(family.arguments):
+        raise InputError(f"{_short(text)} has {len(node.args)} arguments; {usage}.")
+    given: dict[str, float | None] = {}
+    for key, value in zip(family.arguments, node.args, strict=False):
+        given[key] = _number(value, text)
+    for item in node.keywords:
+        if item.arg not in family.arguments:
+            raise InputError(f"{_short(text)}: there is no argument {item.arg!r}; {usage}.")
+        if item.arg in given:
+            raise InputError(f"{_short(text)}: the argument {item.arg!r} is given twice; {usage}.")
+        given[item.arg] = _number(item.value, text)
+    missing = [key for key, default in family.arguments.items() if default is REQUIRED and key not in given]
+    if missing:
+        raise InputError(f"{_short(text)}: the argument {missing[0]!r} is missing; {usage}.")
+    return {key: given.get(key, default) for key, default in family.arguments.items()}
+
+
+def _number(node: ast.AST, text: str) -> float:
+    segment = ast.get_source_segment(text, node) or ""
+    try:
+        equation = parse(segment)
+    except EquationError as error:
+        raise InputError(f"{_short(text)}: {_short(segment)} is not a number ({error}).") from None
+    if equation.names:
+        raise InputError(f"{_short(text)}: {_short(equation.names[0])} is not a number.")
+    value = float(equation.evaluate({}))
+    if not math.isfinite(value):
+        raise InputError(f"{_short(text)}: {_short(segment)} is {value}, not a finite number.")
+    return value
+
+
+def _check(name: str, arguments: dict[str, float | None], text: str) -> None:
+    family = FAMILIES[name]
+    for key in family.positive:
+        value = arguments[key]
+        if value is not None and value <= 0:
+            raise InputError(f"{_short(text)}: {key} is {value:g}; it must be positive.")
+    low, high = arguments.get("low"), arguments.get("high")
+    if family.ordered and low is not None and high is not None and low >= high:
+        raise InputError(f"{_short(text)}: low is {low:g} and high is {high:g}; low must be under high.")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,315 @@
+"""From a study to a folder of results."""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from probsysid._version import __version__
+from probsysid.errors import InputError, SamplingError
+from probsysid.identify import identify
+from probsysid.posterior import Posterior
+from probsysid.states import States
+from probsysid.study import folder
+from probsysid.study.freerun import FreeRun, free_runs, smoothed
+from probsysid.study.plan import Candidate, Plan, make_plan
+from probsysid.study.schema import read_toml, study_of
+from probsysid.study.toml import to_toml
+
+LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What one model of a study came to."""
+
+    candidate: Candidate
+    posterior: Posterior
+    states: dict[int, States]
+    """Smoothed states of each training record; none if they were not wanted."""
+    runs: list[FreeRun]
+    problems: tuple[str, ...] = ()
+    """What could not be worked out, in sentences."""
+
+    def table(self) -> pd.DataFrame:
+        """The posterior's table, parameters in the order of the study, then noise and the rest."""
+        frame = self.posterior.table()
+        order = [name for name in self.candidate.parameters if name in frame.index]
+        return frame.loc[[*order, *(name for name in frame.index if name not in order)]]
+
+
+def load_plan(path: Path, changes: dict[str, Any] | None = None) -> tuple[Plan, dict[str, Any]]:
+    """A study file made ready, and its tables; `changes` are put into sections, such as {"sampler": {...}}."""
+    tables = read_toml(path)
+    for key, value in (changes or {}).items():
+        inner = tables.get(key, {})
+        tables[key] = {**inner, **value} if isinstance(value, dict) and isinstance(inner, dict) else value
+    return make_plan(study_of(tables, path), path), tables
+
+
+def fit(plan: Plan, tables: dict[str, Any], out: Path, *, progress: bool, say: Say) -> list[Result]:
+    """Identify every model of the study and write the folder.
+
+    Checkpoints stay in `OUT.unfinished` until the folder is complete: whoever stops the run in between finds them
+    there.  A run that cannot succeed (every particle lost) leaves nothing.
+    """
+    left = folder.unfinished(out)
+    fresh = not left.exists()
+    left.mkdir(parents=True, exist_ok=True)
+    log = Log(left / "log.txt", say)
+    log.head(plan)
+    try:
+        posteriors = [_identify(plan, candidate, left, progress, log) for candidate in plan.candidates]
+    except (SamplingError, InputError) as error:
+        if fresh or isinstance(error, SamplingError):
+            shutil.rmtree(left, ignore_errors=True)
+        raise
+    except KeyboardInterrupt:
+        log.note("stopped")
+        raise
+    results = [work_out(plan, c, p, log.say) for c, p in zip(plan.candidates, posteriors, strict=True)]
+    with folder.complete(out) as partial:
+        write_results(plan, tables, results, partial, out)
+        log.note(f"results in {out}")
+        shutil.copyfile(log.path, partial / "log.txt")
+    shutil.rmtree(left, ignore_errors=True)
+    return results
+
+
+def _identify(plan: Plan, candidate: Candidate, left: Path, progress: bool, log: "Log") -> Posterior:
+    question = candidate.question
+    log.say(f"identifying {candidate.name}: {', '.join(question.space.names)}")
+    checkpoint = left / f"{candidate.name}.npz"
+    if checkpoint.exists():
+        log.note(f"going on from {checkpoint}")
+    posterior = identify(
+        candidate.model,
+        plan.training,
+        question.priors,
+        question.noise,
+        question.initials,
+        solver=plan.solver,
+        sampler=plan.sampler,
+        model_error=question.model_error or None,
+        seed=plan.study.seed,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    log.note(f"{posterior!r}; {posterior.settings['seconds']:.1f} s, {posterior.settings['sweeps']:.1f} sweeps")
+    return posterior
+
+
+def work_out(plan: Plan, candidate: Candidate, posterior: Posterior, say: Say) -> Result:
+    """States and free runs of a posterior; what fails is said, and the rest goes on."""
+    problems: list[str] = []
+    states: dict[int, States] = {}
+    if plan.study.report.states:
+        say(f"smoothing the states of {candidate.name}")
+        for index, measured in enumerate(plan.trained):
+            found = _attempt(partial(smoothed, posterior, index))
+            if isinstance(found, States) and all(np.all(np.isfinite(mean)) for mean in found.mean.values()):
+                states[index] = found
+            else:
+                why = f" ({found})" if isinstance(found, Exception) else ""
+                problems.append(f"the states on {measured.name} could not be smoothed{why}")
+    say(f"simulating {candidate.name}")
+    runs = _attempt(lambda: free_runs(posterior, plan.measured, states, plan.study.report.draws))
+    if isinstance(runs, Exception):
+        return Result(candidate, posterior, states, [], (*problems, f"the posterior could not be simulated ({runs})"))
+    for run in runs:
+        if run.failed:
+            total = run.failed + len(run.simulation.weights)
+            problems.append(f"{run.failed} of {total} free runs on {run.measured.name} did not stay finite")
+    return Result(candidate, posterior, states, runs, tuple(problems))
+
+
+def _attempt(work: Callable[[], Any]) -> Any:
+    """What it returns, or the exception: after a long run, a picture that fails must not take the rest with it."""
+    try:
+        return work()
+    except (ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+        return error
+
+
+# Files
+
+
+def write_results(plan: Plan, tables: dict[str, Any], results: list[Result], partial: Path, out: Path) -> None:
+    """Every file of the folder; with several models, each has a folder of its own inside."""
+    from probsysid.report.page import write_study_page
+
+    as_used = _as_used(plan, tables, out)
+    (partial / "study.toml").write_text(to_toml(as_used))
+    for result in results:
+        place = partial if len(results) == 1 else partial / result.candidate.name
+        place.mkdir(exist_ok=True)
+        result.posterior.save(place / "posterior.nc")
+        result.table().to_csv(place / "summary.csv")
+        result.posterior.rejuvenations().to_csv(place / "rejuvenations.csv", index=False)
+        _figures(result, place / "figures")
+    if len(results) > 1:
+        comparison(results).to_csv(partial / "comparison.csv")
+    (partial / "summary.json").write_text(json.dumps(summary(plan, results), indent=2, allow_nan=False))
+    write_study_page(partial / "report.html", plan, results, to_toml(as_used))
+
+
+def _as_used(plan: Plan, tables: dict[str, Any], out: Path) -> dict[str, Any]:
+    """The study's tables, with data files as seen from the folder of results."""
+
+    def moved(section: dict[str, Any]) -> dict[str, Any]:
+        file = Path(section["file"])
+        if file.is_absolute():
+            return section
+        return {**section, "file": os.path.relpath(plan.path.absolute().parent / file, out.absolute())}
+
+    data = tables["data"]
+    return {**tables, "data": [moved(s) for s in data] if isinstance(data, list) else moved(data)}
+
+
+def _figures(result: Result, place: Path) -> None:
+    from probsysid.report.marginals import plot_fit, plot_marginals
+
+    place.mkdir()
+    _attempt(lambda: plot_marginals(result.posterior, place / "marginals.png"))
+    for run in result.runs:
+        for which in ("train", "test"):
+            part = run.part(which)
+            for output in part.scored if part is not None and run.finite else ():
+                stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(run.measured.name).stem)
+                plot_fit(part, place / f"fit-{stem}-{which}-{output}.png", output=output)
+
+
+def comparison(results: list[Result]) -> pd.DataFrame:
+    """Log evidence of each model, its distance from the best, and the probability if all were equally likely."""
+    evidence = np.array([r.posterior.log_evidence for r in results])
+    share = np.exp(evidence - evidence.max())
+    return pd.DataFrame(
+        {
+            "log_evidence": evidence,
+            "error": [r.posterior.log_evidence_error for r in results],
+            "below_best": evidence.max() - evidence,
+            "probability": share / share.sum(),
+        },
+        index=pd.Index([r.candidate.name for r in results], name="model"),
+    ).sort_values("log_evidence", ascending=False)
+
+
+def summary(plan: Plan, results: list[Result]) -> dict[str, Any]:
+    """Everything that another program may want to read."""
+    found: dict[str, Any] = {
+        "title": plan.title,
+        "probsysid": __version__,
+        "created": clock.strftime("%Y-%m-%dT%H:%M:%S"),
+        "seed": plan.study.seed,
+        "data": [_describe(m) for m in plan.measured],
+        "models": {r.candidate.name: _model_summary(r) for r in results},
+        "versions": versions(),
+    }
+    if len(results) > 1:
+        found["comparison"] = comparison(results).reset_index().to_dict(orient="records")
+    return _plain(found)
+
+
+def _model_summary(result: Result) -> dict[str, Any]:
+    posterior = result.posterior
+    return {
+        "parameters": result.table().to_dict(orient="index"),
+        "log_evidence": posterior.log_evidence,
+        "log_evidence_error": posterior.log_evidence_error,
+        "effective_particles": posterior.ess,
+        "scores": {run.measured.name: run.scores() for run in result.runs if run.scores()},
+        "problems": list(result.problems),
+        "settings": posterior.settings,
+    }
+
+
+def _describe(measured: Any) -> dict[str, Any]:
+    record = measured.record
+    return {
+        "name": measured.name,
+        "file": str(measured.section.file),
+        "sha256": hashlib.sha256(measured.path.read_bytes()).hexdigest(),
+        "samples": record.samples,
+        "dt": record.dt,
+        "train": None if measured.train is None else [measured.train.start, measured.train.stop],
+        "test": None if measured.test is None else [measured.test.start, measured.test.stop],
+        "notes": list(measured.notes),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON knows: no NumPy, no NaN."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def versions() -> dict[str, str]:
+    """What a run depends on."""
+    found = {"probsysid": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    return found | {name: version(name) for name in LIBRARIES}
+
+
+class Log:
+    """Lines with times, in a file and, if wanted, on the terminal."""
+
+    def __init__(self, path: Path, say: Say):
+        self.path = path
+        self._say = say
+
+    def note(self, text: str) -> None:
+        """Into the file."""
+        with open(self.path, "a") as file:
+            file.write(f"{clock.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
+
+    def say(self, text: str) -> None:
+        """Into the file and to the user."""
+        self.note(text)
+        self._say(text)
+
+    def head(self, plan: Plan) -> None:
+        """What runs, on what."""
+        self.note(f"{plan.title}: {plan.path}")
+        self.note(", ".join(f"{name} {number}" for name, number in versions().items()))
+        self.note(f"{plan.solver!r}; {plan.sampler!r}; seed {plan.study.seed}")
+        for measured in plan.measured:
+            self.note(f"{measured.record!r}")
+            for text in measured.notes:
+                self.say(f"{measured.name}: {text}")
+
+
+def load_results(out: Path) -> tuple[Plan, dict[str, Any], list[Result]]:
+    """A folder of results as it was: its study, data and posteriors.
+
+    The models come from the study file; the stored posterior brings its settings.
+    """
+    if not (out / folder.MARK).exists():
+        raise InputError(f"{out} is not a folder of results: it has no {folder.MARK}.")
+    plan, tables = load_plan(out / "study.toml")
+    results = []
+    for candidate in plan.candidates:
+        place = out if len(plan.candidates) == 1 else out / candidate.name
+        posterior = Posterior.load(place / "posterior.nc")
+        if set(posterior.values) != set(candidate.question.space.names):
+            raise InputError(f"{place / 'posterior.nc'} does not belong to {out / 'study.toml'}.")
+        results.append(work_out(plan, candidate, replace(posterior, records=plan.training), lambda _: None))
+    return plan, tables, results

@@ -1,0 +1,213 @@
+"""From a study file to a folder of results, by the command line."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import probsysid as ps
+from probsysid.smc import ibis
+from probsysid.study import run
+from probsysid.study.freerun import free_runs
+from tests.study.shell import call
+from tests.study.small import GAIN, RATE, STUDY, fitted, loaded, write_study
+
+
+def test_the_folder_is_complete() -> None:
+    folder = fitted()
+    out = folder / "lag-results"
+    expected = {"posterior.nc", "summary.csv", "summary.json", "rejuvenations.csv", "figures"}
+    expected |= {"report.html", "study.toml", "log.txt"}
+    assert {p.name for p in out.iterdir()} == expected
+    assert {p.name for p in (out / "figures").iterdir()} == {
+        "marginals.png",
+        "fit-lag-train-level.png",
+        "fit-lag-test-level.png",
+    }
+    assert {p.name for p in folder.iterdir()} == {"lag.csv", "lag.toml", "lag-results", "copy.json"}
+
+
+def test_the_numbers_are_those_of_the_posterior() -> None:
+    folder = fitted()
+    out = folder / "lag-results"
+    posterior = ps.Posterior.load(out / "posterior.nc")
+    summary = json.loads((out / "summary.json").read_text())
+    assert json.loads((folder / "copy.json").read_text())["models"] == summary["models"]
+    found = summary["models"]["lag"]
+    assert found["log_evidence"] == posterior.log_evidence
+    assert found["parameters"]["a"]["mean"] == posterior.mean("a")
+    assert found["parameters"]["a"]["unit"] == "1/s"
+    # two quantities: beyond 4 sd once in 8000 data sets
+    assert abs(posterior.mean("a") - RATE) < 4 * posterior.sd("a")
+    assert abs(posterior.mean("b") - GAIN) < 4 * posterior.sd("b")
+    # the free run leaves the noise, 2 % of a range of three: the fit is well over 95 %
+    assert found["scores"]["lag.csv"]["test"]["level"]["fit_percent"] > 95
+    assert summary["data"][0]["train"] == [0, 40]
+
+
+def test_the_study_as_used_gives_the_same_numbers() -> None:
+    folder = fitted()
+    used = folder / "lag-results" / "study.toml"
+    assert tomllib.loads(used.read_text())["data"]["file"] == os.path.join("..", "lag.csv")
+    plan, _ = run.load_plan(used)
+    original, _ = run.load_plan(folder / "lag.toml")
+    np.testing.assert_array_equal(plan.training[0].outputs["level"], original.training[0].outputs["level"])
+    assert plan.sampler == original.sampler and plan.study.seed == original.study.seed
+
+
+def test_results_are_not_overwritten_without_a_word() -> None:
+    folder = fitted()
+    before = (folder / "lag-results" / "summary.json").read_bytes()
+    result = call("fit", folder / "lag.toml")
+    assert result.exit_code == 2
+    assert "holds results already; choose another folder with --out, or add --overwrite" in result.stderr
+    assert (folder / "lag-results" / "summary.json").read_bytes() == before
+
+
+def test_a_folder_of_something_else_is_never_overwritten(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
+    result = call("fit", study, "--out", tmp_path / "thesis", "--overwrite")
+    assert result.exit_code == 2
+    assert "holds something else than results" in result.stderr
+    assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "years of work"
+
+
+def test_the_report_can_be_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = fitted()
+    assert call("report", folder).exit_code == 2
+    monkeypatch.setattr(run, "load_results", lambda _: loaded())  # reads the folder, once for all tests
+    result = call("report", folder / "lag-results", "--out", folder / "copy.html")
+    assert result.exit_code == 0, result.stderr
+    again, first = ((folder / name).read_text() for name in ("copy.html", "lag-results/report.html"))
+    assert len(again) == pytest.approx(len(first), rel=0.01)
+    (folder / "copy.html").unlink()
+
+
+def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = write_study(tmp_path, STUDY.replace("draws = 32", "draws = 2\nstates = false"))
+    real, steps = ibis.absorb, []
+
+    def stopping(*arguments: object) -> object:
+        steps.append(1)
+        if len(steps) > 4:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(ibis, "absorb", stopping)
+    stopped = call("fit", study, "--quiet")
+    monkeypatch.undo()
+    assert stopped.exit_code == 130
+    assert f"To go on: probsysid fit {study} --resume" in stopped.stderr
+    assert not (tmp_path / "lag-results").exists()
+    assert (tmp_path / "lag-results.unfinished" / "lag.npz").exists()
+
+    refused = call("fit", study)
+    assert refused.exit_code == 2
+    assert "holds an unfinished run; go on with --resume" in refused.stderr
+
+    other = call("fit", study, "--resume", "--seed", 5)
+    assert other.exit_code == 2
+    assert "belongs to another problem" in other.stderr
+
+    resumed = call("fit", study, "--resume", "--quiet")
+    assert resumed.exit_code == 0, resumed.stderr
+    assert resumed.stdout == ""
+    assert not (tmp_path / "lag-results.unfinished").exists()
+    first, second = (ps.Posterior.load(p / "lag-results" / "posterior.nc") for p in (fitted(), tmp_path))
+    np.testing.assert_array_equal(first.theta, second.theta)
+    np.testing.assert_array_equal(first.weights, second.weights)
+
+
+def test_several_models_have_a_folder_each_and_a_comparison(tmp_path: Path) -> None:
+    plan, tables, (found,) = loaded()
+    better = replace(found.posterior, evidence_by_island=found.posterior.evidence_by_island + 3.0)
+    other = run.Result(replace(found.candidate, name="other"), better, {}, found.runs)
+    run.write_results(plan, tables, [found, other], tmp_path, tmp_path)
+    assert {p.name for p in tmp_path.iterdir() if p.is_dir()} == {"lag", "other"}
+    assert {"posterior.nc", "summary.csv", "figures"} <= {p.name for p in (tmp_path / "other").iterdir()}
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert [row["model"] for row in summary["comparison"]] == ["other", "lag"]
+    assert summary["comparison"][1]["below_best"] == pytest.approx(3.0)
+    # two models, equally likely before: 1 / (1 + exp(-3))
+    assert summary["comparison"][0]["probability"] == pytest.approx(0.9525741, rel=1e-6)
+    assert "The best of 2 models by evidence is <b>other</b>" in (tmp_path / "report.html").read_text()
+
+
+def test_free_runs_start_where_something_is_known() -> None:
+    """After the training range: through it; before it, or in a record of its own: from the study's initial state."""
+    plan, _, (found,) = loaded()
+    (measured,) = plan.measured
+    posterior, states = found.posterior, found.states
+    early = replace(measured, train=slice(20, 60), test=slice(0, 10))
+    alone = replace(measured, train=None, test=slice(0, 60), skip=5)
+    runs = free_runs(posterior, (measured, alone), {0: states[0]}, 8) + free_runs(posterior, (early,), {}, 8)
+    assert [(r.train, r.test) for r in runs] == [
+        (slice(0, 40), slice(40, 60)),
+        (None, slice(0, 60)),
+        (slice(0, 40), None),
+        (None, slice(0, 10)),
+    ]
+    assert runs[0].simulation.outputs["level"][0, 0] == pytest.approx(states[0].mean["h"][0])
+    assert runs[1].simulation.outputs["level"][0, 0] == 0.0
+    scores = runs[1].scores()["test"]["level"]
+    part = runs[1].part("test")
+    assert part is not None and part.skip == 5
+    errors = part.outputs["level"][:, 5:] - np.asarray(part.record.outputs["level"])[5:]
+    assert scores["rmse"] == pytest.approx(np.mean(np.sqrt(np.mean(errors**2, axis=1))))
+
+
+def test_nothing_to_resume(tmp_path: Path) -> None:
+    result = call("fit", write_study(tmp_path), "--resume")
+    assert result.exit_code == 2
+    assert "there is no unfinished run to resume" in result.stderr
+
+
+def test_a_run_that_cannot_succeed_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    text = STUDY.replace('"a*(b*u - h)"', '"sqrt(-a) + b*u"')
+    study = write_study(tmp_path, text)
+    result = call("fit", study)
+    assert result.exit_code == 1
+    assert "lost at sample" in result.stderr
+    assert {p.name for p in tmp_path.iterdir()} == {"lag.csv", "lag.toml"}
+
+
+def test_a_failure_while_writing_leaves_no_half_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from probsysid.study import folder
+
+    out = tmp_path / "results"
+    with pytest.raises(OSError, match="disk full"), folder.complete(out) as partial:
+        (partial / "half").write_text("x")
+        raise OSError("disk full")
+    assert list(tmp_path.iterdir()) == []
+    with folder.complete(out) as partial:
+        (partial / "summary.json").write_text("1")
+    with folder.complete(out) as partial:
+        (partial / "summary.json").write_text("2")
+    assert (out / "summary.json").read_text() == "2"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("command", ["fit", "new", "check", "report"])
+def test_help_has_an_example_or_says_what_it_reads(command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.stdout or "Reads" in result.stdout
+
+
+def test_a_mistake_at_the_shell_has_no_traceback(tmp_path: Path) -> None:
+    study = write_study(tmp_path, STUDY.replace("particles = 64", "particle = 64"))
+    shell = subprocess.run(
+        [sys.executable, "-m", "probsysid", "fit", str(study)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert shell.returncode == 2
+    assert shell.stderr == f"probsysid: {study}: unknown key `sampler.particle`; did you mean `particles`?\n"
+    assert shell.stdout == ""
+    assert {p.name for p in tmp_path.iterdir()} == {"lag.csv", "lag.toml"}
