@@ -23,6 +23,7 @@ from probsysid.odefilter.samples import prepare, with_room
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, Sample
 from probsysid.record import Record
+from probsysid.smc.accuracy import FIRST
 from probsysid.smc.space import Space
 
 CHUNK = 256
@@ -154,6 +155,12 @@ class FilterTarget:
     def __init__(self, question: Question, particles: int):
         self.question = question
         self.particles = particles
+        self.graded = question.solver.substeps == "auto"
+        self.substeps = 2**FIRST if self.graded else question.solver.steps
+
+    def at(self, level: int) -> "FilterTarget":
+        """The same with 2**level integration steps a sampling interval."""
+        raise NotImplementedError
 
     # What a kind of target has to know
 
@@ -253,10 +260,23 @@ class Experiment(FilterTarget):
 
     @cached_property
     def data(self) -> tuple[Sample, ...]:
-        steps = self.question.solver.steps
         pairs = zip(self.records, self.filters, strict=True)
-        samples = [prepare(record, f.system, steps) for record, f in pairs]
-        return tuple(_padded(with_room(s) if steps > 1 else s, self.chunk) for s in samples)
+        samples = [prepare(record, f.system, self.substeps) for record, f in pairs]
+        roomy = self.graded or self.substeps > 1
+        return tuple(_padded(with_room(s) if roomy else s, self.chunk) for s in samples)
+
+    def at(self, level: int) -> "Experiment":
+        """The same with 2**level integration steps a sampling interval; all levels share their programs."""
+        if level not in self._levels:
+            other = Experiment(self.question, self.records, self.particles)
+            other.substeps = 2**level
+            other.__dict__ |= {name: getattr(self, name) for name in ("filters", "offsets", "_makers", "_levels")}
+            self._levels[level] = other
+        return self._levels[level]
+
+    @cached_property
+    def _levels(self) -> dict[int, "Experiment"]:
+        return {}
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:

@@ -3,27 +3,30 @@
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpyro.distributions as dist
 
+from probsysid.adequacy import chosen, settle
 from probsysid.checks import is_whole
 from probsysid.describe import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.errors import InputError
 from probsysid.experiment import Experiment, Question
 from probsysid.model import Model
 from probsysid.odefilter.solver import Solver
-from probsysid.posterior import Posterior, prior_descriptions
+from probsysid.posterior import Posterior, prior_descriptions, scalars
 from probsysid.progress import Bar
 from probsysid.record import Record
+from probsysid.smc import accuracy, ibis
 from probsysid.smc import checkpoint as disk
-from probsysid.smc import ibis
+from probsysid.smc.accuracy import Graded, first_level
 from probsysid.smc.history import History
 from probsysid.smc.ibis import Run, Step
 from probsysid.smc.options import Sampler
-from probsysid.smc.target import Target
+from probsysid.uncertainty import log_likelihood, split, without_model_error
 
 CHECKPOINT_SECONDS = 30.0
 """Time between checkpoints: an interruption costs at most this much work."""
@@ -45,6 +48,7 @@ def identify(
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
+    notice: Callable[[Run, Step], None] | None = None,
 ) -> Posterior:
     """The posterior of a model's parameters given one record or several.
 
@@ -63,6 +67,7 @@ def identify(
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
         checkpoint: a file to save the run in from time to time; if it exists, the run goes on from there.
+        notice: called after every stretch of samples with the run as it is then, and what it went through.
     """
     records = _records(record)
     question = _question(model, records, priors, noise, initial, solver, model_error)
@@ -71,14 +76,50 @@ def identify(
     path = None if checkpoint is None else Path(checkpoint)
     began = clock.perf_counter()
     with disk.locked(path) if path is not None else nullcontext():
-        run, history = _run(experiment, sampler, seed, progress, path)
-    return posterior_of(run, history, question, records, sampler, seconds=clock.perf_counter() - began)
+        run, history = _run(experiment, sampler, seed, progress, path, notice)
+    facts: dict[str, Any] = {}
+    if experiment.graded:
+        run, facts = _settled(run, history, experiment, sampler)
+    return posterior_of(run, history, question, records, sampler, facts, seconds=clock.perf_counter() - began)
+
+
+def _settled(run: Run, history: History, experiment: Experiment, sampler: Sampler) -> tuple[Run, dict[str, Any]]:
+    """The run at an adequate accuracy, and what there is to say about it."""
+    space = experiment.question.space
+
+    def values(run: Run) -> dict[str, np.ndarray]:
+        return scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
+
+    adjusted, found, finer, rejuvenations = settle(run, experiment, sampler, values)
+    nothing = Step(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
+    history.add(accuracy.with_change(nothing, run, adjusted, rejuvenations))
+    differences = {"integration": accuracy.log_ratios(adjusted, finer).ravel()}
+    question, theta = experiment.question, adjusted.flat_theta
+    if question.model_error:
+        plain, rest = without_model_error(replace(question, solver=chosen(question.solver, adjusted.level)), theta)
+        without = log_likelihood(plain, experiment.records, rest)
+        differences["model error"] = without - adjusted.log_likelihood.ravel()
+    shares = split(theta, adjusted.normalised_weights, values(adjusted), differences)
+    return adjusted, {
+        "solver_verdict": found.verdict,
+        "solver_adequate": found.adequate,
+        "solver_check": {"pareto_shape": found.shape, "shift": found.shift, "spread": found.spread},
+        "uncertainty": shares.to_dict(orient="index"),
+    }
 
 
 def posterior_of(
-    run: Run, history: History, question: Question, records: tuple[Record, ...], sampler: Sampler, seconds: float
+    run: Run,
+    history: History,
+    question: Question,
+    records: tuple[Record, ...],
+    sampler: Sampler,
+    facts: Mapping[str, Any],
+    seconds: float,
 ) -> Posterior:
     """The posterior with the facts that tables and reports show."""
+    if question.solver.substeps == "auto":
+        question = replace(question, solver=chosen(question.solver, run.level))
     units = {**question.model.units}
     for record in records:
         units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in question.model.output_names}
@@ -89,40 +130,54 @@ def posterior_of(
         "seconds": seconds,
         "priors": prior_descriptions(question),
         "units": units,
+        **facts,
     }
     return Posterior.from_run(run, history, question, records, settings)
 
 
-def _run(experiment: Experiment, sampler: Sampler, seed: int, progress: bool, path: Path | None) -> tuple[Run, History]:
+def _run(
+    experiment: Experiment,
+    sampler: Sampler,
+    seed: int,
+    progress: bool,
+    path: Path | None,
+    notice: Callable[[Run, Step], None] | None,
+) -> tuple[Run, History]:
     mark = problem_fingerprint(experiment.question, sampler, seed, experiment.data)
     if path is not None and path.exists():
         run, history, _ = disk.unpack(path, mark)
     else:
-        run, history = ibis.start(experiment, sampler, seed), History(sampler.islands)
+        run, history = ibis.start(experiment, sampler, seed, first_level(experiment)), History(sampler.islands)
 
     def save(run: Run) -> None:
         if path is not None:
             disk.write_atomically(path, disk.pack(run, history, mark))
 
     with Bar(progress, experiment.samples, sampler) as bar:
-        run = sample_all(run, history, experiment, sampler, bar.update, save)
+
+        def tell(run: Run, step: Step) -> None:
+            bar.update(run, step)
+            if notice is not None:
+                notice(run, step)
+
+        run = sample_all(run, history, experiment, sampler, tell, save)
     return run, history
 
 
 def sample_all(
     run: Run,
     history: History,
-    target: Target,
+    target: Graded,
     sampler: Sampler,
     notice: Callable[[Run, Step], None],
     save: Callable[[Run], None],
 ) -> Run:
     """Bring in every sample that there is, saving from time to time, at the end, and when stopped."""
-    forward = ibis.temper_all if sampler.path == "likelihood" else ibis.absorb
+    whole = sampler.path == "likelihood"
     saved = clock.monotonic()
     try:
         while run.samples < target.samples:
-            run, step = forward(run, target, sampler)
+            run, step = _temper_all(run, target, sampler) if whole else accuracy.forward(run, target, sampler)
             history.add(step)
             notice(run, step)
             if clock.monotonic() - saved > CHECKPOINT_SECONDS:
@@ -131,6 +186,15 @@ def sample_all(
     finally:
         save(run)
     return run
+
+
+def _temper_all(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, Step]:
+    """The whole record at once, and then a look at the accuracy."""
+    if not target.graded:
+        return ibis.temper_all(run, target, sampler)
+    run, step = ibis.temper_all(run, target.at(run.level), sampler)
+    adjusted, rejuvenations = accuracy.adjust(run, target, sampler)
+    return adjusted, accuracy.with_change(step, run, adjusted, rejuvenations)
 
 
 def problem_fingerprint(question: Question, sampler: Sampler, seed: int, *data: Any) -> str:

@@ -33,6 +33,7 @@ from probsysid.posterior import Posterior
 from probsysid.record import Record
 from probsysid.smc import checkpoint as disk
 from probsysid.smc import ibis
+from probsysid.smc.accuracy import first_level, forward
 from probsysid.smc.history import History
 from probsysid.smc.options import Sampler
 
@@ -84,6 +85,19 @@ class Stream(FilterTarget):
             intersample=self.intersample,
         )
 
+    def at(self, level: int) -> "Stream":
+        """The same with 2**level integration steps a sampling interval."""
+        if self.substeps == 2**level:
+            return self
+        other = Stream(self.question, self.particles, self.dt, self.intersample)
+        other.substeps = 2**level
+        other.__dict__ |= {"filters": self.filters, "_makers": self._makers, "channels": dict(self.channels)}
+        if self.count:
+            other.rows = jax.tree.map(lambda new: _appended(None, 0, new), other._prepare(0, self.count))
+            other.count = self.count
+            other._pad()
+        return other
+
     def append(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
         """Add samples, given as arrays of one length."""
         model, first = self.question.model, self.count
@@ -102,10 +116,10 @@ class Stream(FilterTarget):
     def _prepare(self, first: int, count: int) -> Sample:
         """The filter's numbers for the new samples, from them and the one before."""
         start = max(first - 1, 0)
-        rows = prepare(self._part(start, first + count), self.filters[0].system, self.question.solver.steps)
+        rows = prepare(self._part(start, first + count), self.filters[0].system, self.substeps)
         rows = jax.tree.map(lambda leaf: leaf[first - start :], rows)
         rows = rows._replace(unit=self._units(first, count))
-        return with_room(rows) if self.question.solver.steps > 1 else rows
+        return with_room(rows) if self.graded or self.substeps > 1 else rows
 
     def _units(self, first: int, count: int) -> np.ndarray:
         index = np.minimum(np.arange(first, first + count), SETTLED)
@@ -113,7 +127,7 @@ class Stream(FilterTarget):
 
     @cached_property
     def _unit_table(self) -> np.ndarray:
-        system, substeps = self.filters[0].system, self.question.solver.steps
+        system, substeps = self.filters[0].system, self.substeps
         layout = system.layout
         steps = np.full(SETTLED, self.dt / substeps)
         pairs = zip(layout.orders, layout.smoothness, strict=True)
@@ -184,7 +198,7 @@ class Identifier:
         question = Question.make(model, solver, priors, noise, [initial], model_error)
         self._sampler = sampler
         self._stream = Stream(question, sampler.particles, float(dt), intersample)
-        self._run = ibis.start(self._stream, sampler, int(seed))
+        self._run = ibis.start(self._stream, sampler, int(seed), first_level(self._stream))
         self._history = History(sampler.islands)
         self._seconds = 0.0
 
@@ -198,7 +212,7 @@ class Identifier:
         """The posterior given all samples so far."""
         records = (self._stream.record,) if self.samples else ()
         return posterior_of(
-            self._run, self._history, self._stream.question, records, self._sampler, seconds=self._seconds
+            self._run, self._history, self._stream.question, records, self._sampler, {}, seconds=self._seconds
         )
 
     def update(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
@@ -218,8 +232,10 @@ class Identifier:
             fresh_outputs.setdefault(name, np.full(count, np.nan))
         self._stream.append(fresh_inputs, fresh_outputs)
         while self._run.samples < self._stream.count:
-            self._run, step = ibis.absorb(self._run, self._stream, self._sampler)
+            self._run, step = forward(self._run, self._stream, self._sampler)
             self._history.add(step)
+            if self._stream.graded:
+                self._stream = self._stream.at(self._run.level)
         self._seconds += clock.perf_counter() - began
 
     def save(self, path: str | Path) -> None:
@@ -241,6 +257,8 @@ class Identifier:
         self = cls.__new__(cls)
         self._sampler, self._run, self._history, self._seconds = sampler, run, history, seconds
         self._stream = Stream(question, sampler.particles, dt, intersample)
+        if self._stream.graded:
+            self._stream.substeps = 2**run.level
         channels = {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}
         if run.samples:
             outputs = {k.removeprefix("output:"): v for k, v in channels.items() if k.startswith("output:")}

@@ -31,9 +31,22 @@ from probsysid.smc.ibis import Run
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.resampling import Systematic
 from probsysid.states import States, smoothed_states
+from probsysid.uncertainty import log_likelihood, split, without_integration_error, without_model_error
 
 if TYPE_CHECKING:
     import arviz as az
+
+
+def scalars(values: Mapping[str, np.ndarray]) -> dict[str, Float[np.ndarray, " particle"]]:
+    """Every scalar quantity by name; entries of arrays as `name[0]`, ..."""
+    result = {}
+    for name, value in values.items():
+        if value.ndim == 1:
+            result[name] = value
+        else:
+            for index in np.ndindex(value.shape[:-1]):
+                result[f"{name}[{','.join(map(str, index))}]"] = value[index]
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +122,7 @@ class Posterior:
     @cached_property
     def columns(self) -> dict[str, Float[np.ndarray, " particle"]]:
         """Every scalar quantity by name; entries of arrays as `name[0]`, ..."""
-        result = {}
-        for name, value in self.values.items():
-            if value.ndim == 1:
-                result[name] = value
-            else:
-                for index in np.ndindex(value.shape[:-1]):
-                    result[f"{name}[{','.join(map(str, index))}]"] = value[index]
-        return result
+        return scalars(self.values)
 
     def mean(self, name: str) -> float:
         """Posterior mean of a quantity."""
@@ -164,7 +170,32 @@ class Posterior:
                     "flags": "; ".join(marks.get(name, ())),
                 }
             )
-        return pd.DataFrame(rows, index=pd.Index(list(self.columns), name="parameter"))
+        table = pd.DataFrame(rows, index=pd.Index(list(self.columns), name="parameter"))
+        if "uncertainty" in self.settings:
+            shares = self.uncertainty()
+            for source in shares:
+                table.insert(table.columns.get_loc("unit"), f"from {source}", shares[source])
+        return table
+
+    @property
+    def verdict(self) -> str:
+        """Whether the integration was accurate enough, in one sentence; empty where it was not looked at."""
+        return str(self.settings.get("solver_verdict", ""))
+
+    def uncertainty(self) -> pd.DataFrame:
+        """Share of each quantity's variance that comes from noise, from integration error and from model error."""
+        if "uncertainty" in self.settings:
+            return pd.DataFrame.from_dict(self.settings["uncertainty"], orient="index").rename_axis("parameter")
+        if not self.records:
+            raise InputError("this posterior was loaded without its records; uncertainty needs them.")
+        question, records = self.question, self.records
+        base = log_likelihood(question, records, self.theta)
+        finer = log_likelihood(without_integration_error(question), records, self.theta)
+        differences = {"integration": finer - base}
+        if question.model_error:
+            plain, rest = without_model_error(question, self.theta)
+            differences["model error"] = log_likelihood(plain, records, rest) - base
+        return split(self.theta, self.weights, self.columns, differences)
 
     def rejuvenations(self) -> pd.DataFrame:
         """Acceptance, moves, unique particles and cost of every rejuvenation."""
@@ -265,6 +296,12 @@ class Posterior:
 
         return to_inference_data(self, draws, log_likelihood, seed)
 
+    def report(self, path: str | Path, *, title: str | None = None) -> None:
+        """Write one self-contained HTML page: parameters, fit, states, residuals, how the sampling went."""
+        from probsysid.report.page import write_posterior_page
+
+        write_posterior_page(path, self, title=title)
+
     def save(self, path: str | Path) -> None:
         """Write a netCDF file; `Posterior.load` reads it."""
         dataset = self.to_xarray()
@@ -287,6 +324,7 @@ class Posterior:
         attributes = {
             "settings": json.dumps(self.settings, default=str),
             "rejuvenations": json.dumps([list(r) for r in self.history.rejuvenations]),
+            "rebased": json.dumps([[samples, list(e)] for samples, e in self.history.rebased.items()]),
             "names": json.dumps(list(self.values)),
         }
         question = cloudpickle.dumps(self.question) if self._question else self.pickled_question
@@ -308,13 +346,14 @@ class Posterior:
         except (OSError, KeyError, ValueError) as error:
             raise InputError(f"{path} is not a saved posterior ({error}).") from None
         rejuvenations = [Rejuvenation(*row) for row in json.loads(dataset.attrs["rejuvenations"])]
+        rebased = {samples: np.array(evidence) for samples, evidence in json.loads(dataset.attrs["rebased"])}
         islands = dataset.sizes["island"]
         return cls(
             {name: dataset[f"value:{name}"].values for name in names},
             dataset["theta"].values,
             dataset["weights"].values,
             dataset["evidence_by_island"].values,
-            History(islands, [dataset["ess"].values], [dataset["evidence"].values], rejuvenations),
+            History(islands, [dataset["ess"].values], [dataset["evidence"].values], rejuvenations, rebased),
             json.loads(dataset.attrs["settings"]),
             (),
             dataset["question"].values.tobytes() if "question" in dataset else None,

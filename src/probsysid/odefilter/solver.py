@@ -26,8 +26,9 @@ class Solver:
 
     Args:
         smoothness: number q of derivatives that the prior carries, at least the order of the ODE: one number, or one
-            for each coordinate by name.  `"auto"` takes the order plus one.
-        substeps: integration steps a sampling interval.  `"auto"` takes one.
+            for each coordinate by name.  `"auto"` takes the order plus two.
+        substeps: integration steps a sampling interval.  `"auto"` lets `identify` find out how many the data need
+            (1, 2, 4, ... 32) and is one step for `solve`.
         linearisation: `EKF1()` (default) or `EKF0()`; or their names in lower case.
         diffusion: `QuasiMLE()` (default), `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
@@ -104,7 +105,7 @@ class Solver:
                     raise InputError(f"smoothness names {key!r}, which is not a coordinate of the {model.name}.{hint}")
             given = named.get(name, "auto")
         if given == "auto":
-            return order + 1
+            return order + 2
         if not is_whole(given) or not order <= given <= MAX_SMOOTHNESS:
             raise InputError(
                 f"smoothness of {name!r} is {given!r}; it must be a whole number from the order of its ODE, "

@@ -189,10 +189,9 @@ class System:
             for j in range(sample.grid.shape[0]):
                 state = step(j, state)
             return state
-        last = jnp.asarray(sample.count, dtype=int) - 1
+        count = jnp.asarray(sample.count, dtype=int)
         pattern = settled(partial(step, 0), state)
-        state = lax.fori_loop(0, last, lambda j, s: fill(step(j, s), pattern), fill(state, pattern))
-        return step(last, state)
+        return lax.fori_loop(0, count, lambda j, s: fill(step(j, s), pattern), fill(state, pattern))
 
     def rescale(self, state: State, rescale: Any) -> State:
         """Change of units where the step length changes."""

@@ -67,6 +67,8 @@ def pack(run: Run, history: History, fingerprint: str, extra: dict[str, np.ndarr
         "work": run.work,
         "lost": run.lost,
         "islands": run.islands,
+        "level": run.level,
+        "rebased": [[sample, list(evidence)] for sample, evidence in history.rebased.items()],
         "rejuvenations": [list(r) for r in history.rejuvenations],
     }
     arrays = {
@@ -112,8 +114,10 @@ def unpack(path: Path, fingerprint: str | None = None) -> tuple[Run, History, di
         work=scalars["work"],
         lost=scalars["lost"],
         islands=scalars["islands"],
+        level=scalars["level"],
     )
     rejuvenations = [Rejuvenation(*row) for row in scalars["rejuvenations"]]
-    history = History(run.islands, [arrays["ess"]], [arrays["evidence"]], rejuvenations)
+    rebased = {sample: np.array(evidence) for sample, evidence in scalars["rebased"]}
+    history = History(run.islands, [arrays["ess"]], [arrays["evidence"]], rejuvenations, rebased)
     extra = {name.removeprefix("extra_"): value for name, value in arrays.items() if name.startswith("extra_")}
     return run, history, extra

@@ -19,12 +19,16 @@ class History:
     ess_pieces: list[np.ndarray] = field(default_factory=list)
     evidence_pieces: list[np.ndarray] = field(default_factory=list)
     rejuvenations: list[Rejuvenation] = field(default_factory=list)
+    rebased: dict[int, np.ndarray] = field(default_factory=dict)
+    """Log evidence of each island after so many samples, where the accuracy was changed: later samples add to it."""
 
     def add(self, step: Step) -> None:
         """Note what one step went through."""
         self.ess_pieces.append(step.ess)
         self.evidence_pieces.append(step.evidence)
         self.rejuvenations.extend(step.rejuvenations)
+        if step.rebased is not None:
+            self.rebased[len(self.evidence)] = step.rebased
 
     @property
     def ess(self) -> Float[np.ndarray, "sample island"]:
@@ -41,7 +45,11 @@ class History:
     @property
     def log_predictive(self) -> Float[np.ndarray, " sample"]:
         """Log density of each sample given those before it."""
-        return np.diff(log_mean_exp(self.evidence), prepend=0.0)
+        before = np.concatenate([[0.0], log_mean_exp(self.evidence[:-1])]) if len(self.evidence) else np.empty(0)
+        for samples, evidence in self.rebased.items():
+            if samples < len(before):
+                before[samples] = log_mean_exp(evidence)
+        return log_mean_exp(self.evidence) - before
 
     def table(self) -> pd.DataFrame:
         """One row a rejuvenation."""

@@ -34,6 +34,8 @@ class Step(NamedTuple):
     evidence: Float[np.ndarray, "sample island"]
     """Log evidence of each island."""
     rejuvenations: tuple[Rejuvenation, ...] = ()
+    rebased: Float[np.ndarray, " island"] | None = None
+    """Log evidence of each island after the last sample, where the accuracy has been changed then."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Run:
     """Particle-samples of filtering so far."""
     lost: int = 0
     """Particles whose energy stopped being finite, so far."""
+    level: int = 0
+    """Accuracy at which the target is computed (`accuracy.py`)."""
 
     @property
     def evidence_by_part(self) -> Float[np.ndarray, " part"]:
@@ -76,7 +80,7 @@ class Run:
         return w.normalise((self.base_evidence[:, None] + self.log_weights).ravel())
 
 
-def start(target: Target, sampler: Sampler, seed: int) -> Run:
+def start(target: Target, sampler: Sampler, seed: int, level: int = 0) -> Run:
     """Particles from the prior, before any sample."""
     theta = np.asarray(target.sample_prior(jax.random.key(seed), sampler.particles))
     if not np.all(np.isfinite(theta)):
@@ -91,13 +95,14 @@ def start(target: Target, sampler: Sampler, seed: int) -> Run:
         base_evidence=np.zeros(sampler.parts),
         seed=seed,
         islands=sampler.islands,
+        level=level,
     )
 
 
-def absorb(run: Run, target: Target, sampler: Sampler) -> tuple[Run, Step]:
-    """Bring in some of the samples that have not been seen: at most up to the next rejuvenation."""
+def absorb(run: Run, target: Target, sampler: Sampler, stop: int | None = None) -> tuple[Run, Step]:
+    """Bring in some of the samples that have not been seen: at most up to the next rejuvenation, or to `stop`."""
     first = run.samples
-    last = min(target.limit(first), target.samples, first + run.stride)
+    last = min(target.limit(first), target.samples, first + run.stride, target.samples if stop is None else stop)
     state, rows = target.advance(run.state, run.flat_theta, first, last)
     energies = np.asarray(rows)[: last - first]
     weighted = w.weigh(run.log_weights, energies)
@@ -114,7 +119,7 @@ def absorb(run: Run, target: Target, sampler: Sampler) -> tuple[Run, Step]:
     before = w.Weighted(*(part[:at] for part in weighted))
     run, step = _commit(run, before, energies[:at], state, stride=SHORTEST)
     whole = bool(smallest[at] >= sampler.bridge * threshold)
-    run, final = _bring_in(run, target, sampler, energies[at].reshape(run.log_weights.shape), whole=whole)
+    run, final = bring_in(run, target, sampler, energies[at].reshape(run.log_weights.shape), whole=whole)
     return run, _joined(step, final)
 
 
@@ -124,7 +129,7 @@ def temper_all(run: Run, target: Target, sampler: Sampler) -> tuple[Run, Step]:
     state, energies = everything.advance(None, run.flat_theta, 0, 1)
     run = replace(run, state=state, work=run.work + target.samples * sampler.particles)
     energy = np.asarray(energies)[0].reshape(run.log_weights.shape)
-    run, step = _bring_in(run, everything, sampler, energy, whole=False)
+    run, step = bring_in(run, everything, sampler, energy, whole=False)
     return replace(run, samples=target.samples), step
 
 
@@ -162,7 +167,7 @@ def _joined(first: Step, second: Step) -> Step:
     )
 
 
-def _bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *, whole: bool) -> tuple[Run, Step]:
+def bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *, whole: bool) -> tuple[Run, Step]:
     """Bring in one sample that makes the weights too uneven: in one go and then rejuvenate, or share by share.
 
     On entry the run's weights are those before the sample, its state the one after it.

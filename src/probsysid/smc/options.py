@@ -105,12 +105,12 @@ class Sampler:
         """Particles of one part."""
         return self.particles // self.parts
 
-    def allowed_moves(self, sample: int) -> int:
+    def allowed_moves(self, samples: int) -> int:
         """At most this many moves in one rejuvenation: more at the beginning, where they cost little and the posterior
         is still of an odd shape."""
         if self.max_moves == 1:
             return 1
-        return max(self.max_moves, min(EARLY_FACTOR * self.max_moves, EARLY_SAMPLES * self.max_moves // (sample + 1)))
+        return max(self.max_moves, min(EARLY_FACTOR * self.max_moves, EARLY_SAMPLES * self.max_moves // samples))
 
     def _check_divisible(self) -> None:
         if self.particles % (self.islands * self.chain):

@@ -144,11 +144,12 @@ class _Moving:
         fitted = self._fit(move)
         moved = np.zeros(cloud.energy.shape, dtype=bool)
         rates: list[float] = []
+        most = self.sampler.allowed_moves(self.target.cost(self.sample + 1))
         while True:
             cloud, accepted = self._once(len(rates), cloud, move, fitted)
             moved |= accepted
             rates.append(float(accepted.mean()))
-            if moved.mean() >= self.sampler.moved or len(rates) == self.sampler.allowed_moves(self.sample):
+            if moved.mean() >= self.sampler.moved or len(rates) == most:
                 return cloud, Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
             move, fitted = self._follow(move, fitted, rates[-1])
 

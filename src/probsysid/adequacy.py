@@ -1,0 +1,97 @@
+"""Is the integration accurate enough for these data?  The verdict at the end of a run.
+
+The final particles are computed once more with twice the integration steps.  Importance weights between the two
+posteriors, smoothed by Vehtari et al.'s Pareto method, say how far each quantity moves and how its spread changes: in
+units of the posterior standard deviation, which is all that matters.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import arviz
+import numpy as np
+
+from probsysid.odefilter.solver import Solver
+from probsysid.smc import accuracy
+from probsysid.smc.accuracy import Computed, Graded
+from probsysid.smc.ibis import Run
+from probsysid.smc.options import Sampler
+from probsysid.smc.rejuvenate import Rejuvenation
+
+NEGLIGIBLE = 0.25
+"""Posterior standard deviations that a mean may move by, and relative change that a spread may have."""
+
+UNRELIABLE = 0.7
+"""Pareto shape beyond which importance weights say nothing (Vehtari et al. 2024)."""
+
+
+@dataclass(frozen=True)
+class Adequacy:
+    """What a finer integration would change."""
+
+    substeps: int
+    finer: int
+    shape: float
+    """Pareto shape of the importance weights, k-hat."""
+    shift: dict[str, float]
+    """By how many posterior standard deviations each mean moves."""
+    spread: dict[str, float]
+    """Standard deviation with the finer integration over that with this one."""
+
+    @property
+    def adequate(self) -> bool:
+        """Whether nothing that matters would change."""
+        moves = [abs(value) for value in self.shift.values()]
+        widths = [abs(value - 1) for value in self.spread.values()]
+        return self.shape < UNRELIABLE and max(moves) <= NEGLIGIBLE and max(widths) <= NEGLIGIBLE
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        name = max(self.shift, key=lambda key: abs(self.shift[key]))
+        steps = f"{self.substeps} step{'s' * (self.substeps > 1)} a sample"
+        if self.shape >= UNRELIABLE:
+            return f"integration with {steps} is not accurate enough: with {self.finer} the posterior is another one."
+        size = f"integration error moves {name} by {abs(self.shift[name]):.2g} posterior sd, the others less"
+        return f"{size}: {'negligible' if self.adequate else 'not negligible'} ({steps} against {self.finer})."
+
+
+def assess(run: Run, finer: Computed, values: dict[str, np.ndarray]) -> Adequacy:
+    """Compare the run's particles with themselves at a finer level; `values` are the scalar quantities."""
+    weights = run.normalised_weights
+    ratios = accuracy.log_ratios(run, finer).ravel()
+    alive = (weights > 0) & np.isfinite(ratios)
+    smoothed, shape = arviz.psislw(ratios[alive] - ratios[alive].max()) if alive.sum() > 4 else (ratios[alive], np.inf)
+    new = weights[alive] * np.exp(np.asarray(smoothed))
+    new /= new.sum()
+    old = weights[alive] / weights[alive].sum()
+    shift, spread = {}, {}
+    for name, value in values.items():
+        x = value[alive]
+        mean, sd = old @ x, np.sqrt(old @ (x - old @ x) ** 2)
+        shift[name] = float((new @ x - mean) / sd)
+        spread[name] = float(np.sqrt(new @ (x - new @ x) ** 2) / sd)
+    lost = 1 - weights[alive].sum()
+    return Adequacy(2**run.level, 2 ** (run.level + 1), float(shape) if lost < 0.01 else np.inf, shift, spread)
+
+
+def settle(
+    run: Run, target: Graded, sampler: Sampler, values: Callable[[Run], dict[str, np.ndarray]]
+) -> tuple[Run, Adequacy, Computed, tuple[Rejuvenation, ...]]:
+    """The run at a level that is adequate, or at the finest, and the last comparison.
+
+    `values` maps a run to its scalar quantities by name.
+    """
+    rejuvenations: tuple[Rejuvenation, ...] = ()
+    while True:
+        run, finer = accuracy.compute(run, target, run.level + 1)
+        found = assess(run, finer, values(run))
+        if found.adequate or run.level == accuracy.FINEST:
+            return run, found, finer, rejuvenations
+        run, more = accuracy.change(run, target, finer, run.level + 1, sampler)
+        rejuvenations += more
+
+
+def chosen(solver: Solver, level: int) -> Solver:
+    """The solver with its automatic number of steps made definite."""
+    return replace(solver, substeps=2**level)
