@@ -1,55 +1,63 @@
-"""Run the studies and write their page: python -m validation [--sets N]."""
+"""`python -m validation [STUDY ...] [--again]`: run studies, all that have no result by default, and write the page."""
 
 import argparse
+import json
+import os
 import platform
 import time
 from pathlib import Path
 from typing import Any
 
 import probsysid as ps
-from validation import calibration
+from validation import bias, calibration, kills, lotka_volterra, nuts, page
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "validation" / "results"
-PAGE = ROOT / "docs" / "validation-sampler.md"
-FIGURES = ROOT / "docs" / "figures"
+RESULTS = Path(__file__).parent / "results"
 
 
-def section(initial: str, result: dict[str, Any]) -> str:
-    rows = "\n".join(
-        f"| {name} | {result['chi-square'][name]:.3f} | {result['Kolmogorov-Smirnov'][name]:.3f} | "
-        + (f"{result['rms z'][name]:.2f} |" if name in result["rms z"] else "|")
-        for name in result["chi-square"]
-    )
-    return f"""## Simulation-based calibration, initial state {initial}
+def _calibration(folder: Path) -> dict[str, Any]:
+    result = calibration.run(folder, "sampled")
+    calibration.plot(result, page.FIGURE)
+    return result
 
-{result["sets"]} data sets of {calibration.SAMPLES} samples, {calibration.SAMPLER.particles} particles in
-{calibration.SAMPLER.islands} islands. Where everything is right the p-values are uniform and rms z is about 1.
-Mean acceptance {result["acceptance"]:.0%}, {result["sweeps"]:.0f} sweeps a run, {result["lost"]} particles lost.
 
-| quantity | chi-square p | Kolmogorov-Smirnov p | rms z |
-|---|---|---|---|
-{rows}
+STUDIES = {
+    "kills": kills.run,
+    "nuts": nuts.run,
+    "lotka-volterra": lotka_volterra.run,
+    "bias": bias.run,
+    "calibration": _calibration,
+    "calibration-marginalised": lambda folder: calibration.run(folder, "marginalised", sets=160),
+}
 
-![rank histograms](figures/sbc-{initial}.png)
-"""
+
+def machine() -> str:
+    """Its class, not its name."""
+    return f"{os.cpu_count()} cores {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", type=int, default=calibration.SETS, help="data sets for each study")
-    sets = parser.parse_args().sets
-    parts = []
-    for initial in calibration.INITIALS:
-        result = calibration.run(RESULTS, initial, sets)
-        calibration.plot(result, FIGURES / f"sbc-{initial}.png")
-        parts.append(section(initial, result))
-    made = (
-        f"Made on {time.strftime('%Y-%m-%d')} by `python -m validation --sets {sets}` with probsysid {ps.__version__}"
-    )
-    head = f"# The sampler, validated\n\n{made} on {platform.machine()}, 2 cores.\n\n"
-    PAGE.write_text(head + "\n".join(parts))
-    print(f"wrote {PAGE}")
+    parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
+    parser.add_argument("study", nargs="*", choices=[*STUDIES, []], help="default: all")
+    parser.add_argument("--again", action="store_true", help="run also what has a result")
+    arguments = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    for name in arguments.study or STUDIES:
+        path = RESULTS / f"{name}.json"
+        if path.exists() and not arguments.again:
+            continue
+        began = time.time()
+        result = STUDIES[name](RESULTS)
+        facts = {
+            "result": result,
+            "date": time.strftime("%Y-%m-%d"),
+            "version": ps.__version__,
+            "machine": machine(),
+            "seconds": time.time() - began,
+        }
+        path.write_text(json.dumps(facts, indent=1))
+        page.write(page.read(RESULTS))
+    page.write(page.read(RESULTS))
+    print(f"results are in {page.PAGE}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ import probsysid as ps
 from probsysid import dist
 from probsysid.experiment import Question
 from probsysid.smc.target import browse
-from validation.duffing import MODEL, SOLVER, Shared, measured, multisine
+from validation.duffing import MODEL, SOLVER, measured, multisine
+from validation.shared import Shared
 
 SETS = 320
 SAMPLES = 100

@@ -1,17 +1,11 @@
-"""The oscillator that the studies share: its model, its priors, and data simulated from them."""
+"""The oscillator that the studies share, and data simulated from it."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 import probsysid as ps
-from probsysid.experiment import Experiment, Question
-from probsysid.identify import sample_all
 from probsysid.simulate import simulate
-from probsysid.smc import ibis
-from probsysid.smc.history import History
-from probsysid.smc.ibis import Run
 
 DT = 0.2
 """About 20 samples a period of the highest frequency that matters."""
@@ -44,29 +38,3 @@ def measured(
     values = {name: np.array([value]) for name, value in parameters.items()}
     outputs, _, _ = simulate(MODEL, values, np.asarray(start, dtype=float)[:, None], record, FINE)
     return record.replace(outputs={"position": outputs["position"][0] + noise * random.standard_normal(len(force))})
-
-
-class Shared:
-    """Many data sets for one question: the filter is compiled once."""
-
-    def __init__(self, question: Question, sampler: ps.Sampler):
-        self.question = question
-        self.sampler = sampler
-        self.first: Experiment | None = None
-
-    def experiment(self, record: ps.Record) -> Experiment:
-        experiment = Experiment(self.question, (record,), self.sampler.particles)
-        if self.first is None:
-            self.first = experiment
-        experiment.__dict__["filters"] = self.first.filters
-        experiment.__dict__["_makers"] = self.first._makers
-        return experiment
-
-    def run(self, experiment: Experiment, seed: int) -> tuple[Run, History]:
-        history = History(self.sampler.islands)
-        run = ibis.start(experiment, self.sampler, seed)
-        return sample_all(run, history, experiment, self.sampler, _ignore, _ignore), history
-
-
-def _ignore(*_: Any) -> None:
-    """Neither progress nor checkpoints."""

@@ -1,0 +1,1 @@
+"""The honesty matrix: are posteriors as wrong as they say, whatever integrates the ODE?"""

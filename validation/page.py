@@ -1,0 +1,144 @@
+"""The page of results, written from what the studies left in validation/results."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "validation-sampler.md"
+FIGURE = ROOT / "docs" / "figures" / "sbc.png"
+
+TITLE = """# Validation of the sampler
+
+Written by `python -m validation`, which runs the studies that have no result yet; `python -m validation NAME --again`
+repeats one.  Each section names its command, the day, the machine and the time it took.  Results of single data sets
+are kept in `validation/results`, so that an interrupted study goes on where it stopped.
+"""
+
+
+def write(results: dict[str, dict[str, Any]]) -> None:
+    """All sections whose study has a result."""
+    sections = [TITLE]
+    for name, section in SECTIONS.items():
+        if name in results:
+            given = results[name]
+            sections.append(f"{section(given['result'])}\n{_how(name, given)}")
+    PAGE.write_text("\n".join(sections))
+
+
+def _how(name: str, given: dict[str, Any]) -> str:
+    return (
+        f"*`python -m validation {name}`, {given['date']}, probsysid {given['version']}, {given['machine']}, "
+        f"{given['seconds'] / 60:.0f} min.*\n"
+    )
+
+
+def _table(header: list[str], rows: list[list[Any]]) -> str:
+    def cell(value: Any) -> str:
+        return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+    lines = [header, ["---"] * len(header), *([cell(value) for value in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _calibration(result: dict[str, Any]) -> str:
+    rows = [
+        [name, result["chi-square"][name], result["Kolmogorov-Smirnov"][name], result["rms z"].get(name, "")]
+        for name in result["chi-square"]
+    ]
+    return (
+        f"Truths from the prior, {result['sets']} data sets of 100 samples of a Duffing oscillator: the share of each\n"
+        "posterior below its truth should be uniform.  Acceptance "
+        f"{result['acceptance']:.0%}, {result['sweeps']:.0f} sweeps of the record a run.\n\n"
+        + _table(["quantity", "p, chi-square", "p, Kolmogorov-Smirnov", "rms of (mean - truth) / sd"], rows)
+    )
+
+
+def _sampled(result: dict[str, Any]) -> str:
+    return (
+        "## Simulation-based calibration, initial state sampled\n\n"
+        + _calibration(result)
+        + "\n![Rank histograms](figures/sbc.png)\n"
+    )
+
+
+def _marginalised(result: dict[str, Any]) -> str:
+    return (
+        "## The same with a Gaussian initial state inside the filter\n\n"
+        + _calibration(result)
+        + "\nWith `dist.Normal` the initial state is not sampled but is a Gaussian of the filter's, here with sd\n"
+        "0.1.  Conditioning on the ODE then also conditions the initial state: paths from it that bend less\n"
+        "than others fit the integrated Wiener process better.  What the data say about the start is overruled the\n"
+        "more the finer the steps.  The study is here to measure it.\n"
+    )
+
+
+def _nuts(result: dict[str, Any]) -> str:
+    rows = [
+        [name, result["mean"][name], result["sd"][name], result["effective draws"][name]] for name in result["mean"]
+    ]
+    return (
+        "## Against NUTS\n\n"
+        "One Duffing record of 300 samples; numpyro's NUTS with a Runge-Kutta likelihood of 8 steps\n"
+        f"a sample, against 8192 particles (effective {result['ess']:.0f}).\n\n"
+        + _table(["quantity", "difference of means / sd", "ratio of sd", "effective draws of NUTS"], rows)
+    )
+
+
+def _lotka_volterra(result: dict[str, Any]) -> str:
+    if "missing" in result:
+        return f"## posteriordb's Lotka-Volterra model\n\nNot run: {result['missing']}.\n"
+    rows = [[name, result["mean"][name], result["sd"][name]] for name in result["mean"]]
+    return (
+        "## posteriordb's Lotka-Volterra model\n\n"
+        f"4096 particles, {result['sweeps']:.0f} sweeps.  Log evidence {result['log evidence']:.3f} +- "
+        f"{result['log evidence error']:.3f}; the reference is -146.684.\n\n"
+        + _table(["quantity", "difference of means / sd", "ratio of sd"], rows)
+    )
+
+
+def _kills(result: dict[str, Any]) -> str:
+    return (
+        "## Killed and resumed\n\n"
+        f"{result['kills']} SIGKILLs at random moments over {result['finished runs']} runs: ends identical to the\n"
+        f"last bit: {result['identical']}; a checkpoint never behind an earlier one: "
+        f"{result['checkpoints never go back']};\n"
+        f"unfinished files left behind: {result['unfinished files left behind']}.\n"
+    )
+
+
+def _bias(result: dict[str, Any]) -> str:
+    rows = [
+        [
+            name,
+            r["mean"],
+            r["one standard error of the mean"],
+            r["variance"],
+            r["one standard error of the variance"],
+            r["evidence"],
+            r["true over reported error"],
+        ]
+        for name, r in result.items()
+    ]
+    header = ["problem, sampler", "mean: worst bias / sd", "+-", "variance: mean relative bias", "+-"]
+    return (
+        "## Biases and the reported evidence error, on conjugate problems\n\n"
+        + _table([*header, "evidence / exact", "true over reported evidence error"], rows)
+        + "\nIslands times particles; 200 runs (mixture 100).  The worst of some 50 numbers is 2 to 3 standard errors\n"
+        "without any bias.\n"
+    )
+
+
+SECTIONS = {
+    "calibration": _sampled,
+    "calibration-marginalised": _marginalised,
+    "nuts": _nuts,
+    "lotka-volterra": _lotka_volterra,
+    "kills": _kills,
+    "bias": _bias,
+}
+
+
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """Results of studies that have been run."""
+    return {name: json.loads(path.read_text()) for name in SECTIONS if (path := folder / f"{name}.json").exists()}

@@ -1,0 +1,35 @@
+"""Many data sets for one question, with one compilation."""
+
+from typing import Any
+
+import probsysid as ps
+from probsysid.experiment import Experiment, Question
+from probsysid.identify import sample_all
+from probsysid.smc import ibis
+from probsysid.smc.history import History
+from probsysid.smc.ibis import Run
+
+
+class Shared:
+    """Experiments with the same question, which share what they compile."""
+
+    def __init__(self, question: Question, sampler: ps.Sampler):
+        self.question = question
+        self.sampler = sampler
+        self.first: Experiment | None = None
+
+    def experiment(self, record: ps.Record) -> Experiment:
+        experiment = Experiment(self.question, (record,), self.sampler.particles)
+        if self.first is None:
+            self.first = experiment
+        experiment.__dict__["_makers"] = self.first._makers
+        return experiment
+
+    def run(self, experiment: Experiment, seed: int) -> tuple[Run, History]:
+        history = History(self.sampler.islands)
+        run = ibis.start(experiment, self.sampler, seed)
+        return sample_all(run, history, experiment, self.sampler, _ignore, _ignore), history
+
+
+def _ignore(*_: Any) -> None:
+    """Neither progress nor checkpoints."""
