@@ -41,6 +41,7 @@ lint: $(STAMP)
 	$(PY) -m mypy src
 
 validate: $(STAMP)
+	$(PY) -m pytest -m long
 	$(PY) -m validation
 
 perf: $(STAMP)

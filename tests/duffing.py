@@ -25,7 +25,7 @@ PRIORS = {
     "k3": dist.LogNormal(-1, 1.0),
 }
 INITIAL = {"x": dist.Normal(0, 0.2), "dx": dist.Normal(0, 0.1)}
-SOLVER = ps.Solver(smoothness=4)
+SOLVER = ps.Solver(smoothness=4, substeps=1)
 
 
 def measure(samples: int, seed: int = 0, intersample: str = "linear") -> ps.Record:

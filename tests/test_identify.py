@@ -17,7 +17,7 @@ from tests.smc.conjugate import Exact, Regression, assert_exact
 
 DIFFUSION, NOISE = 0.8, 0.2
 PRIOR_MEAN, PRIOR_SD = np.array([1.0, 0.0]), np.array([0.5, 2.0])
-SOLVER = ps.Solver(smoothness=3, diffusion=DIFFUSION)
+SOLVER = ps.Solver(smoothness=3, substeps=1, diffusion=DIFFUSION)
 
 model = ps.Model(
     {"x": 2},
@@ -149,7 +149,7 @@ DIFFERENT = {
     "initial": {"initials": [{"x": 0.0, "dx": dist.Normal(0.0, 1.0 + 1e-9)}]},
     "exactly known initial": {"initials": [{"x": 0.0, "dx": 0.0}]},
     "model error": {"model_error": {"x": 1.0}},
-    "solver": {"solver": ps.Solver(smoothness=4, diffusion=DIFFUSION)},
+    "solver": {"solver": ps.Solver(smoothness=4, substeps=1, diffusion=DIFFUSION)},
     "sampler": {"sampler": ps.Sampler(move="student")},
     "seed": {"seed": 1},
     "data": {"data": np.array([0.0, 1.0, 2.0 + 1e-15])},

@@ -88,6 +88,7 @@ def test_all_particles_lost_is_said_with_the_sample_and_the_state_is_kept(tmp_pa
             {"a": dist.Uniform(20, 30)},
             {"x": 0.1},
             {"x": 1.0},
+            solver=ps.Solver(smoothness=2, substeps=1),
             sampler=ps.Sampler(particles=64),
             checkpoint=tmp_path / "run.npz",
         )

@@ -45,6 +45,12 @@ class Question:
     noise: Mapping[str, Any]
     initials: Sequence[Mapping[str, Any]]
     model_error: Mapping[str, Any]
+    marginalises: bool = True
+    """Whether Gaussian initial values stay inside the filter instead of being sampled.
+
+    There the ODE is conditioned on as well, which says something about them that it should not: the more, the finer the
+    steps (docs/decisions.md).  So this is only for a number of steps that somebody has fixed.
+    """
 
     @classmethod
     def make(
@@ -70,7 +76,8 @@ class Question:
                     )
                 if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
                     gaussian_moments(name, initial[name])
-        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
+        marginalises = solver.substeps != "auto"
+        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error, marginalises)
 
     @cached_property
     def space(self) -> Space:
@@ -80,7 +87,7 @@ class Question:
         sampled |= {f"model_error.{n}": p for n, p in self.model_error.items() if isinstance(p, dist.Distribution)}
         for r, initial in enumerate(self.initials):
             for name, prior in initial.items():
-                if isinstance(prior, dist.Distribution) and not isinstance(prior, dist.Normal):
+                if isinstance(prior, dist.Distribution) and not (self.marginalises and isinstance(prior, dist.Normal)):
                     sampled[self.initial_name(r, name)] = prior
         if not sampled:
             raise InputError("there is nothing to identify: every parameter, noise level and initial value is fixed.")

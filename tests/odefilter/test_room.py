@@ -31,7 +31,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Filter, ps.Record, Particle]:
     c = np.array([0.1, 0.3, 0.5])
     ones = np.ones_like(c)
     particles = Particle({"c": c}, [ones, ones], [0 * c, ones, c], [0.1 * ones, ones, 0 * ones])
-    return Filter(ps.Solver().system(model, record.jump_order)), record, particles
+    return Filter(ps.Solver(smoothness={"x": 3, "z": 1}).system(model, record.jump_order)), record, particles
 
 
 def energies(case: tuple[Filter, ps.Record, Particle], steps: int, room: bool) -> np.ndarray:

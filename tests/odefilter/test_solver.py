@@ -19,7 +19,7 @@ def test_defaults() -> None:
     assert isinstance(system.diffusion, ps.QuasiMLE)
     assert system.joint and not system.restarts and system.ode_noise == 0.0
     assert solver.steps == 1
-    assert system.layout.smoothness == (3, 2)  # the order plus one
+    assert system.layout.smoothness == (4, 3)  # the order plus two
 
 
 def test_the_papers_choices() -> None:
@@ -28,6 +28,8 @@ def test_the_papers_choices() -> None:
     assert isinstance(system.diffusion, ps.QuasiMLE)
     assert not system.joint
     assert system.layout.smoothness == (3, 3)
+    assert ps.Solver.paper().layout(model()).smoothness == (3, 2)  # the order plus one
+    assert ps.Solver.paper().steps == ps.Solver.paper().substeps == 1
 
 
 def test_names_stand_for_objects() -> None:
@@ -39,7 +41,7 @@ def test_names_stand_for_objects() -> None:
 
 def test_smoothness_by_name() -> None:
     solver = ps.Solver(smoothness={"z": 4})
-    assert solver.layout(model()).smoothness == (3, 4)
+    assert solver.layout(model()).smoothness == (4, 4)
     assert hash(solver) == hash(ps.Solver(smoothness={"z": 4}))  # settings are keys of compiled programs
 
 

@@ -26,7 +26,7 @@ INITIAL = {"x": dist.Uniform(0.5, 2.0)}
 @pytest.fixture(scope="module")
 def ranks() -> dict[str, np.ndarray]:
     """Share of the posterior below the truth, for every quantity and data set."""
-    question = Question.make(model, ps.Solver(smoothness=2), PRIORS, NOISE, [INITIAL], None)
+    question = Question.make(model, ps.Solver(smoothness=2, substeps=1), PRIORS, NOISE, [INITIAL], None)
     shared = Shared(question, ps.Sampler(particles=512, islands=2))
     space = question.space
     truths = {name: np.asarray(v) for name, v in space.values(space.sample(jax.random.key(7), SETS)).items()}

@@ -10,7 +10,7 @@ import probsysid as ps
 from validation import lotka_volterra as lv
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_reference_draws_and_evidence() -> None:
     reference = lv.Reference.read()
     if reference is None:

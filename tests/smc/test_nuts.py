@@ -9,7 +9,7 @@ import pytest
 from validation import nuts
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_means_and_spreads_are_those_of_nuts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nuts, "STEPS", 3)  # its error is 5e-4 of the noise
     record = nuts.data(60)

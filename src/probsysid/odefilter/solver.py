@@ -26,7 +26,7 @@ class Solver:
 
     Args:
         smoothness: number q of derivatives that the prior carries, at least the order of the ODE: one number, or one
-            for each coordinate by name.  `"auto"` takes the order plus two.
+            for each coordinate by name.  `"auto"` takes the order plus two, `"paper"` plus one.
         substeps: integration steps a sampling interval.  `"auto"` lets `identify` find out how many the data need
             (1, 2, 4, ... 32) and is one step for `solve`.
         linearisation: `EKF1()` (default) or `EKF0()`; or their names in lower case.
@@ -39,7 +39,7 @@ class Solver:
             integration allow.
     """
 
-    smoothness: int | Mapping[str, int] | Literal["auto"] = "auto"
+    smoothness: int | Mapping[str, int] | Literal["auto", "paper"] = "auto"
     substeps: int | Literal["auto"] = "auto"
     linearisation: Linearisation | str = EKF1()
     diffusion: Diffusion | str | float = QuasiMLE()
@@ -65,8 +65,11 @@ class Solver:
 
     @classmethod
     def paper(cls, **changes: Any) -> "Solver":
-        """The choices of Longbottom, Champneys and Rogers: EKF0, quasi-MLE, a state that never sees the data."""
-        return replace(cls(linearisation=EKF0(), diffusion=QuasiMLE(), conditioning="solver"), **changes)
+        """The choices of Longbottom, Champneys and Rogers: one derivative more than the order, one step a sample, EKF0,
+        quasi-MLE, a state that never sees the data.
+        """
+        chosen = cls("paper", 1, linearisation=EKF0(), diffusion=QuasiMLE(), conditioning="solver")
+        return replace(chosen, **changes)
 
     def layout(self, model: Model) -> Layout:
         """The state's layout for a model, with every automatic choice made."""
@@ -106,6 +109,8 @@ class Solver:
             given = named.get(name, "auto")
         if given == "auto":
             return order + 2
+        if given == "paper":
+            return order + 1
         if not is_whole(given) or not order <= given <= MAX_SMOOTHNESS:
             raise InputError(
                 f"smoothness of {name!r} is {given!r}; it must be a whole number from the order of its ODE, "
