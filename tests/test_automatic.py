@@ -53,6 +53,7 @@ def test_the_truth_is_where_the_posterior_says(automatic: ps.Posterior) -> None:
         assert abs(automatic.mean(name) - value) < 4 * automatic.sd(name)
 
 
+@pytest.mark.long
 def test_as_narrow_as_with_many_steps(automatic: ps.Posterior, record: ps.Record) -> None:
     """Truncated far out, initial values are sampled with a fixed number of steps, too."""
     initial = {"x": dist.TruncatedNormal(1.0, 0.05, low=0.0), "dx": dist.TruncatedNormal(0.0, 0.05, low=-1.0)}

@@ -95,7 +95,7 @@ def small_study() -> Study:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_small_run_writes_everything(tmp_path: Path) -> None:
     outcome = run(small_study(), particles=64)
     folder = tmp_path / "results" / "bouc-wen-bouc-wen-default"

@@ -89,7 +89,7 @@ def structures(draw: Any) -> dict[str, Any]:
 
 
 # No shrinking: every attempt would compile anew.  A failing structure is small enough to read.
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=6, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 @given(structure=structures(), block=st.integers(1, 6), seed=st.integers(0, 10**6))
 def test_random_structures(structure: dict[str, Any], block: int, seed: int) -> None:

@@ -97,6 +97,7 @@ def test_sticking_and_starting_at_rest_stay_finite() -> None:
     assert np.max(np.abs(trajectory.filtered.mean[:, 0, 0])) < 0.75
 
 
+@pytest.mark.long
 def test_accuracy_with_bouc_wen_hysteresis() -> None:
     """The benchmark's parameters and rate, q = (3, 2), EKF1: 1000 samples of a data-free solution."""
     rng = np.random.default_rng(0)

@@ -134,6 +134,7 @@ def alone(case: Case, coordinate: int) -> Case:
     )
 
 
+@pytest.mark.long
 def test_independent_coordinates_stay_independent() -> None:
     """A published library draws them with one and the same noise.  Here they are uncorrelated, exactly and in draws."""
     case = two_coordinates()

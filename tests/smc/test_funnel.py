@@ -52,7 +52,7 @@ def evidence(sampler: Sampler) -> np.ndarray:
     return np.exp(np.concatenate(found) - exact())
 
 
-@pytest.mark.parametrize("move", ["default", "mixture"])
+@pytest.mark.parametrize("move", ["default", pytest.param("mixture", marks=pytest.mark.long)])
 def test_evidence_has_no_bias(move: str) -> None:
     found = evidence(Sampler(particles=1024, move=move))
     assert abs(found.mean() - 1) < 4 * found.std() / np.sqrt(len(found))

@@ -56,18 +56,27 @@ class History:
         return pd.DataFrame(self.rejuvenations, columns=list(Rejuvenation._fields))
 
 
+LARGE = 0.5
+"""Error of a log evidence from which on it is that of the logarithms."""
+
+
 def log_mean_exp(values: Float[np.ndarray, "*rows island"]) -> Float[np.ndarray, "*rows"]:
     """Log of the mean over islands."""
     return np.asarray(log_sum_exp(values) - np.log(values.shape[-1]))
 
 
 def evidence_error(by_island: Float[np.ndarray, " island"]) -> float:
-    """Standard error of the log of the mean evidence, from its spread over islands; NaN with one island."""
+    """Standard error of the log of the mean evidence, from its spread over islands; NaN with one island.
+
+    Where islands differ by several units, one outweighs the others and the spread of their logarithms says more.
+    """
     count = len(by_island)
     if count < 2:
         return float("nan")
     relative = np.exp(by_island - np.max(by_island))
-    return float(np.std(relative, ddof=1) / np.mean(relative) / np.sqrt(count))
+    of_mean = np.std(relative, ddof=1) / np.mean(relative) / np.sqrt(count)
+    of_logs = np.std(by_island, ddof=1) / np.sqrt(count)
+    return float(of_logs if of_logs > LARGE else of_mean)
 
 
 def _joined(pieces: list[np.ndarray], islands: int) -> np.ndarray:

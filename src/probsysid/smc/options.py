@@ -54,7 +54,7 @@ class Sampler:
     move: Move | str = moves.DEFAULT
     resampling: Resampling | str = Systematic()
     islands: int = 4
-    moved: float = 0.99
+    moved: float = 0.95
     max_moves: int = 10
     bridge: float = 0.5
     chain: int = 1
