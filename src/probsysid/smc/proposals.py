@@ -5,13 +5,13 @@ of Student-t or Gaussian components, which can be sampled and whose density can 
 ratio needs.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln
 
 Vectors = Float[np.ndarray, "dimension member"]
 Weights = Float[np.ndarray, " member"]
@@ -48,28 +48,29 @@ class StudentMixture:
         """Log density at each vector."""
         with np.errstate(divide="ignore"):
             shares = np.log(self.shares)
-        parts = zip(shares, self.means, self._inverses, strict=True)
-        logs = [share + _log_density(vectors, mean, inverse, self.degrees) for share, mean, inverse in parts]
-        return np.logaddexp.reduce(logs)
+        logs = _log_densities(vectors, self.means, self._inverses, self.degrees)
+        return np.logaddexp.reduce(logs + shares[:, None])
 
     @cached_property
     def _inverses(self) -> Float[np.ndarray, "component dimension dimension"]:
         return np.linalg.inv(self.factors)
 
 
-def _log_density(vectors: Vectors, mean: np.ndarray, inverse: np.ndarray, degrees: float | None) -> np.ndarray:
-    """Of one component, given the inverse of its factor.
+def _log_densities(
+    vectors: Vectors, means: np.ndarray, inverses: np.ndarray, degrees: float | None
+) -> Float[np.ndarray, "component member"]:
+    """Of every component, given the inverses of their factors.
 
-    The factor is tiny; a threaded triangular solver costs a hundred times more on a busy machine.
+    The factors are tiny; a threaded triangular solver costs a hundred times more on a busy machine.
     """
-    dimension = len(mean)
-    distance = np.sum((inverse @ (vectors - mean[:, None])) ** 2, axis=0)
-    constant = np.sum(np.log(np.diag(inverse)))
+    dimension = len(vectors)
+    distances = np.sum((inverses @ vectors - (inverses @ means[:, :, None])) ** 2, axis=1)
+    constants = np.sum(np.log(np.diagonal(inverses, axis1=1, axis2=2)), axis=1)[:, None]
     if degrees is None:
-        return constant - 0.5 * (dimension * np.log(2 * np.pi) + distance)
+        return constants - 0.5 * (dimension * np.log(2 * np.pi) + distances)
     total = 0.5 * (degrees + dimension)
-    constant += gammaln(total) - gammaln(0.5 * degrees) - 0.5 * dimension * np.log(degrees * np.pi)
-    return constant - total * np.log1p(distance / degrees)
+    scale = math.lgamma(total) - math.lgamma(0.5 * degrees) - 0.5 * dimension * math.log(degrees * math.pi)
+    return constants + scale - total * np.log1p(distances / degrees)
 
 
 class Proposal(Protocol):
@@ -86,12 +87,13 @@ def moments(vectors: Vectors, weights: Weights) -> tuple[np.ndarray, np.ndarray]
 
 
 def cholesky(covariance: np.ndarray) -> np.ndarray:
-    """Cholesky factor after a relative jitter, computed for unit variances and scaled back."""
-    sd = np.sqrt(np.diag(covariance))
+    """Cholesky factor, or a stack of them, after a relative jitter; computed for unit variances and scaled back."""
+    sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
     if not (np.all(np.isfinite(sd)) and np.all(sd > 0)):
         raise Collapsed("a variance is zero")
+    scaled = covariance / (sd[..., :, None] * sd[..., None, :]) + JITTER * np.eye(sd.shape[-1])
     try:
-        return sd[:, None] * np.linalg.cholesky(covariance / np.outer(sd, sd) + JITTER * np.eye(len(sd)))
+        return sd[..., :, None] * np.linalg.cholesky(scaled)
     except np.linalg.LinAlgError:
         raise Collapsed("the covariance is singular") from None
 
@@ -142,7 +144,7 @@ class Mixture:
         factor = cholesky(covariance)
         white = np.linalg.inv(factor) @ (vectors - mean[:, None])
         shares, centres, covariances = self._maximise(random, white, weights)
-        factors = np.stack([factor @ cholesky(c) for c in covariances])
+        factors = factor @ cholesky(covariances)
         return StudentMixture(
             np.append((1 - self.defensive) * shares, self.defensive),
             np.vstack([mean + centres @ factor.T, mean]),
@@ -159,15 +161,14 @@ class Mixture:
         covariances = np.broadcast_to(0.5 * np.eye(dimension), (self.components, dimension, dimension))
         shares = np.full(self.components, 1 / self.components)
         for _ in range(self.iterations):
-            inverses = np.linalg.inv([cholesky(c) for c in covariances])
-            logs = np.stack([_log_density(white, m, i, None) for m, i in zip(centres, inverses, strict=True)])
+            logs = _log_densities(white, centres, np.linalg.inv(cholesky(covariances)), None)
             with np.errstate(divide="ignore"):
                 logs = logs + np.log(shares)[:, None]
             responsibilities = np.exp(logs - np.logaddexp.reduce(logs)) * weights
             totals = np.maximum(responsibilities.sum(axis=1), 1e-300)
             centres = responsibilities @ white.T / totals[:, None]
-            covariances = np.stack(
-                [moments(white, r / total)[1] for r, total in zip(responsibilities, totals, strict=True)]
-            ) + RIDGE * np.eye(dimension)
+            centred = white - centres[:, :, None]
+            scaled = centred * (responsibilities / totals[:, None])[:, None, :]
+            covariances = scaled @ centred.transpose(0, 2, 1) + RIDGE * np.eye(dimension)
             shares = totals / totals.sum()
         return shares, centres, covariances
