@@ -26,7 +26,7 @@ def protocol(study: Study, name: str) -> Protocol:
 
 def shortened(study: Study, samples: int, tests: tuple[str, ...], **solver: object) -> Study:
     method = study.methods["default"]
-    method = replace(method, solver=replace(method.solver, **solver), sampler=ps.Sampler(particles=64, max_moves=3))
+    method = replace(method, solver=replace(method.solver, **solver), sampler=ps.Sampler(particles=128, islands=2, max_moves=6))
     return replace(
         study,
         record=study.record[:samples],
@@ -75,7 +75,7 @@ def test_the_parts_of_the_silverbox_record() -> None:
 @pytest.mark.parametrize(
     ("make", "samples", "tests", "solver", "most"),
     [
-        (bouc_wen.study, 600, ("multisine",), {}, 100e-6),
+        (bouc_wen.study, 600, ("multisine",), {}, 200e-6),
         (lambda: silverbox.study(variant="duffing-offset"), 500, ("arrow",), {"smoothness": 3}, 2e-3),
         (emps.study, 600, ("closed_loop", "baseline"), {}, 30e-6),
     ],
@@ -89,4 +89,4 @@ def test_a_reduced_run(
     assert set(result.test) == set(tests)
     score = result.test[tests[0]]
     assert score.rmse_mean < most < score.baseline
-    assert result.particles == 64
+    assert result.particles == 128
