@@ -26,7 +26,9 @@ def protocol(study: Study, name: str) -> Protocol:
 
 def shortened(study: Study, samples: int, tests: tuple[str, ...], **solver: object) -> Study:
     method = study.methods["default"]
-    method = replace(method, solver=replace(method.solver, **solver), sampler=ps.Sampler(particles=128, islands=2, max_moves=6))
+    method = replace(
+        method, solver=replace(method.solver, **solver), sampler=ps.Sampler(particles=128, islands=2, max_moves=6)
+    )
     return replace(
         study,
         record=study.record[:samples],
