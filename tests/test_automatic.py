@@ -1,12 +1,25 @@
 """The default solver: steps chosen from the data, the verdict, and where the uncertainty comes from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import probsysid as ps
 from probsysid import dist
+from probsysid.adequacy import settle
 from probsysid.simulate import simulate
+from probsysid.smc import ibis
 from probsysid.uncertainty import curvature, split
+from tests.smc.conjugate import EnergyTarget, Regression
+
+
+class Lost(EnergyTarget):
+    """No particle survives at any level but the coarsest."""
+
+    def at(self, level: int) -> EnergyTarget:
+        return replace(self, energy=lambda theta, sample: np.full(theta.shape[1], np.nan)) if level else self
+
 
 # About 9 samples a period: one step of q = 3 is far too coarse.
 model = ps.Model(
@@ -111,5 +124,17 @@ def test_the_split_is_exact_for_gaussians() -> None:
     np.testing.assert_allclose(curvature(theta, weights, difference), np.eye(2) - without, atol=1e-10)
     shares = split(theta, weights, {"a": 3 + 2 * theta[0], "b": theta[1]}, {"integration": difference})
     np.testing.assert_allclose(shares["integration"], 1 - np.diag(np.linalg.inv(without)), atol=1e-10)
+    none = split(theta, weights, {"a": theta[0]}, {"integration": np.full(4000, -np.inf)})
+    assert np.isnan(none.loc["a", "integration"])
     few = split(theta[:, :8], weights[:8], {"a": theta[0, :8]}, {"integration": difference[:8]})
     assert np.isnan(few.loc["a", "integration"])
+
+
+def test_a_finer_integration_that_loses_everything_loses_nothing_that_there_is() -> None:
+    """The last comparison finds no particle alive: the run is kept, and the verdict says that it cannot be trusted."""
+    sampler = ps.Sampler(particles=64)
+    target = Lost(**vars(Regression.simulated().target()))
+    run = replace(ibis.start(target, sampler, 0), samples=1)
+    kept, found, _, _ = settle(run, target, sampler, lambda r: {"a": r.flat_theta[0]})
+    np.testing.assert_array_equal(kept.theta, run.theta)
+    assert not found.adequate and "not accurate enough" in found.verdict

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import arviz
 import numpy as np
 
+from probsysid.errors import SamplingError
 from probsysid.odefilter.solver import Solver
 from probsysid.smc import accuracy
 from probsysid.smc.accuracy import Computed, Graded
@@ -43,15 +44,15 @@ class Adequacy:
         """Whether nothing that matters would change."""
         moves = [abs(value) for value in self.shift.values()]
         widths = [abs(value - 1) for value in self.spread.values()]
-        return self.shape < UNRELIABLE and max(moves) <= NEGLIGIBLE and max(widths) <= NEGLIGIBLE
+        return self.shape < UNRELIABLE and max(moves + widths) <= NEGLIGIBLE
 
     @property
     def verdict(self) -> str:
         """One sentence."""
-        name = max(self.shift, key=lambda key: abs(self.shift[key]))
         steps = f"{self.substeps} step{'s' * (self.substeps > 1)} a sample"
         if self.shape >= UNRELIABLE:
             return f"integration with {steps} is not accurate enough: with {self.finer} the posterior is another one."
+        name = max(self.shift, key=lambda key: abs(self.shift[key]))
         size = f"integration error moves {name} by {abs(self.shift[name]):.2g} posterior sd, the others less"
         return f"{size}: {'negligible' if self.adequate else 'not negligible'} ({steps} against {self.finer})."
 
@@ -61,6 +62,8 @@ def assess(run: Run, finer: Computed, values: dict[str, np.ndarray]) -> Adequacy
     weights = run.normalised_weights
     ratios = accuracy.log_ratios(run, finer).ravel()
     alive = (weights > 0) & np.isfinite(ratios)
+    if not alive.any():
+        return Adequacy(2**run.level, 2 ** (run.level + 1), np.inf, dict.fromkeys(values, np.nan), {})
     smoothed, shape = arviz.psislw(ratios[alive] - ratios[alive].max()) if alive.sum() > 4 else (ratios[alive], np.inf)
     new = weights[alive] * np.exp(np.asarray(smoothed))
     new /= new.sum()
@@ -88,7 +91,10 @@ def settle(
         found = assess(run, finer, values(run))
         if found.adequate or run.level == accuracy.FINEST:
             return run, found, finer, rejuvenations
-        run, more = accuracy.change(run, target, finer, run.level + 1, sampler)
+        try:
+            run, more = accuracy.change(run, target, finer, run.level + 1, sampler)
+        except SamplingError:  # the finer level has no particles to go on with: keep what there is, with its verdict
+            return run, found, finer, rejuvenations
         rejuvenations += more
 
 

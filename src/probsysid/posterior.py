@@ -111,7 +111,9 @@ class Posterior:
 
     @property
     def log_predictive(self) -> Float[np.ndarray, " sample"]:
-        """Log predictive density of each sample given those before it; their sum is the log evidence."""
+        """Log predictive density of each sample given those before it; their sum is the log evidence where the accuracy
+        stayed the same throughout.
+        """
         return self.history.log_predictive
 
     @property

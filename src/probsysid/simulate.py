@@ -7,7 +7,7 @@ right side on each of its sides.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -185,19 +185,23 @@ def _integrate(model: Model, steps: int) -> Any:
     return _COMPILED[key][1]
 
 
+def first_order_rates(model: Model, state: Any, inputs: Any, parameters: Any) -> Any:
+    """Time derivatives of all physical components: the model as a system of first order."""
+    highest = model.highest_derivatives(list(state), list(inputs), parameters)
+    rates, offset = [], 0
+    for order, top in zip(model.orders, highest, strict=True):
+        rates += [*state[offset + 1 : offset + order], top]
+        offset += order
+    return jnp.stack(rates)
+
+
 def _simulator(model: Model, steps: int) -> Any:
     def outputs(state: Any, inputs: Any, parameters: Any) -> Any:
         physical = list(state)
         highest = model.highest_derivatives(physical, list(inputs), parameters)
         return jnp.stack(model.measured(physical, highest, list(inputs), parameters))
 
-    def rate(state: Any, inputs: Any, parameters: Any) -> Any:
-        highest = model.highest_derivatives(list(state), list(inputs), parameters)
-        rates, offset = [], 0
-        for order, top in zip(model.orders, highest, strict=True):
-            rates += [*state[offset + 1 : offset + order], top]
-            offset += order
-        return jnp.stack(rates)
+    rate = partial(first_order_rates, model)
 
     def one(parameters: Any, start: Any, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
         def sample(state: Any, item: Any) -> tuple[Any, Any]:

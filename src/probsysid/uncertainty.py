@@ -24,8 +24,6 @@ FINER = 4
 FEWEST = 2
 """Particles for each coefficient of the regression; with fewer there is no answer."""
 
-SOURCES = ("noise", "integration", "model error")
-
 Difference = Float[np.ndarray, " particle"]
 
 
@@ -41,6 +39,9 @@ def split(
     particles to tell.
     """
     kept = (weights > 0) & np.all([np.isfinite(d) for d in differences.values()], axis=0)
+    if kept.sum() <= len(theta):
+        unknown = pd.DataFrame(np.nan, index=list(values), columns=["noise", *differences])
+        return unknown.rename_axis("parameter")
     weights = weights[kept] / weights[kept].sum()
     mean, covariance = moments(theta[:, kept], weights)
     white = np.linalg.solve(cholesky(covariance), theta[:, kept] - mean[:, None])

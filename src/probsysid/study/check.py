@@ -2,6 +2,7 @@
 
 import time as clock
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from probsysid.experiment import Experiment
 from probsysid.initial_state import gaussian_moments
 from probsysid.model import Model
 from probsysid.record import Record
-from probsysid.simulate import simulate
+from probsysid.simulate import first_order_rates, simulate
 from probsysid.study.plan import Candidate, Measured, Plan
 
 LOOK = 2000
@@ -176,14 +177,7 @@ def _fastest_rates(model: Model, parameters: Any, outputs: Any, finite: np.ndarr
     inputs = record.input_derivatives(0)[at][:, used, 0]
     states = np.stack([outputs[f"state {n}"][finite][:count][:, at] for n in model.physical_names])
 
-    def rate(state: Any, given: Any, constants: Any) -> Any:
-        highest = model.highest_derivatives(list(state), list(given), constants)
-        rows, offset = [], 0
-        for order, top in zip(model.orders, highest, strict=True):
-            rows += [*state[offset + 1 : offset + order], top]
-            offset += order
-        return jnp.stack(rows)
-
+    rate = partial(first_order_rates, model)
     over_time = jax.vmap(jax.jacfwd(rate), in_axes=(-1, 0, None))
     over_draws = jax.jit(jax.vmap(over_time, in_axes=(1, None, -1)))
     chosen = {k: v[..., :count] for k, v in parameters.items()}
