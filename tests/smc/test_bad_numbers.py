@@ -83,15 +83,14 @@ def test_one_island_lost() -> None:
 @pytest.mark.parametrize("alive", [2, 3])
 def test_too_few_particles_to_fit_a_proposal(alive: int) -> None:
     """Three points span no ellipsoid in three dimensions, though the jitter makes one of them."""
-    target = PROBLEM.target()
-    first = np.asarray(target.sample_prior(jax.random.key(0), SAMPLER.particles))
-    # one half of each island keeps one, the other the rest
-    kept = [1 if part % 2 else alive - 1 for part in range(SAMPLER.parts)]
-    chosen = [part * SAMPLER.part_members + n for part, count in enumerate(kept) for n in range(count)]
+    target, sampler = PROBLEM.target(), replace(SAMPLER, islands=1)
+    first = np.asarray(target.sample_prior(jax.random.key(0), sampler.particles))
+    # one half of the island keeps one, the other the rest
+    chosen = [*range(alive - 1), sampler.part_members]
     mine = {tuple(first[:, n]) for n in chosen}
     target = broken(lambda theta: np.array([tuple(vector) not in mine for vector in theta.T]), 0)
     with pytest.raises(SamplingError, match=r"have collapsed at sample 0: .* covariance is singular") as caught:
-        ibis.absorb(ibis.start(target, SAMPLER, 0), target, SAMPLER)
+        ibis.absorb(ibis.start(target, sampler, 0), target, sampler)
     assert caught.value.sample == 0
 
 

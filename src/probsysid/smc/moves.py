@@ -58,7 +58,8 @@ class Independent:
         self, random: np.random.Generator, vectors: Vectors, fitted: StudentMixture
     ) -> tuple[Vectors, Lopsided]:
         new = fitted.sample(random, vectors.shape[1])
-        return new, fitted.log_density(vectors) - fitted.log_density(new)
+        old_density, new_density = np.split(fitted.log_density(np.hstack([vectors, new])), 2)
+        return new, old_density - new_density
 
     def fallback(self, acceptance: float) -> Move:
         return self if self.otherwise is None or acceptance >= self.least else self.otherwise

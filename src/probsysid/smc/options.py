@@ -19,7 +19,7 @@ MOVES: dict[str, Move] = {
 }
 PATHS = ("data", "likelihood")
 
-SMALLEST = 64
+SMALLEST = 16
 """Particles of the smallest island that is halved."""
 
 EARLY_FACTOR, EARLY_SAMPLES = 3, 200
@@ -43,9 +43,9 @@ class Sampler:
         bridge: a sample that takes the effective size under this share of the threshold is brought in by tempering.
         chain: 1, or the length of chains of the waste-free variant (Dau and Chopin 2022), which keeps every
             particle of every move.
-        cross_fit: let each island be two halves that resample apart, each moved by proposals fitted to the other: keeps
-            the evidence free of bias where the posterior has narrow places.  Islands of fewer than 64, and those that
-            cannot be halved, stay whole.
+        cross_fit: let each island be two halves that resample apart, the first halves of all islands moved by proposals
+            fitted to the second ones and the other way round: keeps the evidence free of bias where the posterior has
+            narrow places.  Islands of fewer than 16, and those that cannot be halved, stay whole.
         path: `"data"` brings in one sample after the other; `"likelihood"` tempers the likelihood of all.
     """
 

@@ -5,8 +5,9 @@ The distribution to be left as it is, in the middle of bringing in a sample with
     prior * likelihood of the samples before * exp(-share * E).
 
 A proposal fitted to the particles that it is to replace knows them too well: its density at them is too high, they
-leave too easily, and mass in narrow places is lost.  So an island has two halves that share no ancestors, and each is
-moved by proposals fitted to the other (docs/decisions.md).  A half, or an island that stays whole, is a *part*.
+leave too easily, and mass in narrow places is lost.  So an island has two halves that share no ancestors; the first
+halves of all islands are moved by a proposal fitted to all second halves, and the other way round (docs/decisions.md).
+A half, or an island that stays whole, is a *part*; parts moved by the same proposal are a *group*.
 """
 
 from dataclasses import dataclass
@@ -116,9 +117,9 @@ def _copies(cloud: Cloud, ancestors: np.ndarray) -> Cloud:
     )
 
 
-@jax.jit
-def _take(state: Any, positions: Any) -> Any:
-    return jax.tree.map(lambda leaf: jnp.take(leaf, positions, axis=-1), state)
+def _take(state: Any, positions: np.ndarray) -> Any:
+    """Through the host: a state may lie on several devices."""
+    return jax.tree.map(lambda leaf: np.take(np.asarray(leaf), positions, axis=-1), state)
 
 
 @jax.jit
@@ -173,8 +174,15 @@ class _Moving:
         following = move.fallback(acceptance)
         return (move, fitted) if following == move else (following, self._fit(following))
 
+    @property
+    def _groups(self) -> list[slice]:
+        """Parts that share a proposal: all first and all second halves, or every whole island by itself."""
+        if self.sampler.halves == 2:
+            return [slice(0, None, 2), slice(1, None, 2)]
+        return [slice(part, part + 1) for part in range(len(self.weights))]
+
     def _fit(self, move: Move) -> list[Any]:
-        """One proposal a part."""
+        """One proposal a group."""
         random = np.random.default_rng([*self.seeds, 1])
         try:
             return [move.fit(random, *source) for source in self._sources()]
@@ -186,18 +194,22 @@ class _Moving:
             ) from None
 
     def _sources(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The particles and weights that each part's proposal is fitted to: those of the other half, or of the whole
-        island where too few are left of that."""
-        halves = self.sampler.halves
-        sources = []
-        for part in range(len(self.weights)):
-            island = slice(part - part % halves, part - part % halves + halves)
-            whole = self.theta[:, island].reshape(len(self.theta), -1), self.weights[island].ravel() / halves
-            other = part ^ 1 if halves == 2 else part
-            half = self.theta[:, other], self.weights[other]
-            _check_span(*whole)
-            sources.append(half if _different(*half) > len(self.theta) else whole)
-        return sources
+        """The particles and weights that each group's proposal is fitted to: those of the other group, or all where
+        too few are left of that; of a whole island its own."""
+        sources = [self._pooled(group) for group in self._groups]
+        if self.sampler.halves == 1:
+            for source in sources:
+                _check_span(*source)
+            return sources
+        everything = self._pooled(slice(None))
+        _check_span(*everything)
+        others = reversed(sources)
+        return [other if _different(*other) > len(self.theta) else everything for other in others]
+
+    def _pooled(self, parts: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Particles of some parts and their weights, every part counting as much as another."""
+        weights = self.weights[parts]
+        return self.theta[:, parts].reshape(len(self.theta), -1), weights.ravel() / len(weights)
 
     def with_prior(self, cloud: Cloud) -> Cloud:
         """The cloud with its log prior."""
@@ -209,9 +221,12 @@ class _Moving:
     ) -> tuple[Cloud, Bool[np.ndarray, "part member"]]:
         """One Metropolis-Hastings step for every particle, with the full ratio."""
         random = np.random.default_rng([*self.seeds, 2, k])
-        proposals = [move.propose(random, cloud.theta[:, i], fit) for i, fit in enumerate(fitted)]
-        proposed = self._evaluate(np.stack([theta for theta, _ in proposals], axis=1))
-        lopsided = np.stack([ratio for _, ratio in proposals])
+        theta, lopsided = np.empty_like(cloud.theta), np.empty_like(cloud.energy)
+        for group, fit in zip(self._groups, fitted, strict=True):
+            current = cloud.theta[:, group]
+            new, ratio = move.propose(random, current.reshape(len(current), -1), fit)
+            theta[:, group], lopsided[group] = new.reshape(current.shape), ratio.reshape(current.shape[1:])
+        proposed = self._evaluate(theta)
         with np.errstate(invalid="ignore"):  # a proposal outside the prior or lost on the way: refused below
             log_ratio = self._log_target(proposed) - self._log_target(cloud) + lopsided
         accepted = np.log(random.random(log_ratio.shape)) < np.where(np.isnan(log_ratio), -np.inf, log_ratio)
