@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import os
+from pathlib import Path
 
 # Before anything imports jax: the numbers in these tests are for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -10,6 +11,11 @@ os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000,xla_cpu_use_multi_output_fusion=true",
 )
+# Compiled programs are shared by the processes of one run, and kept for the next.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+# One device a process: the suite runs in as many processes as there are cores.
+os.environ.setdefault("PROBSYSID_DEVICES", "1")
 
 from hypothesis import settings
 

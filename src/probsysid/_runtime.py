@@ -5,10 +5,21 @@ Double precision is not optional: a filter over thousands of samples in single p
 The options for XLA's CPU compiler let it turn the filter's time loop into one vectorised machine-code function; they
 are worth a factor of 4 to 9 (docs/decisions.md).  They only take effect when JAX has not run anything yet; later they
 are harmless.
+
+Every core is made a JAX device of its own, so that particles can be dealt out to them; `PROBSYSID_DEVICES` sets another
+number.
+
+Compiled programs are kept in the user's cache folder, so that the next run of the same model starts at once;
+`JAX_COMPILATION_CACHE_DIR` sets another folder, `JAX_ENABLE_COMPILATION_CACHE=false` turns it off.
 """
 
+import hashlib
 import os
+import platform
+import warnings
+from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 
 import jax
 
@@ -34,11 +45,59 @@ LLVM_TESTED = ("0.10.",)
 """Versions of jaxlib for which the options above were tried: LLVM ends the process at an option it does not know."""
 
 
+DEVICES = "PROBSYSID_DEVICES"
+
+SHORTEST_KEPT = 0.5
+"""Seconds of compilation from which on a program is kept."""
+
+
 def configure() -> None:
-    """Turn on double precision and ask XLA for whole-loop compilation on the CPU."""
+    """Turn on double precision, make every core a device, keep programs, and ask XLA for whole-loop compilation."""
     jax.config.update("jax_enable_x64", True)
+    _make_devices()
+    _keep_programs()
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_backend_extra_options" in flags:
         return
     options = XLA_OPTIONS + (LLVM_OPTIONS if version("jaxlib").startswith(LLVM_TESTED) else ())
     os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={','.join(options)}".strip()
+
+
+def _make_devices() -> None:
+    """One a core, unless JAX has begun already or somebody has chosen a number."""
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+        return
+    if jax.config.values.get("jax_num_cpu_devices", -1) > 0 and DEVICES not in os.environ:
+        return
+    with suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", _wanted_devices())
+
+
+def _keep_programs() -> None:
+    """In a folder for this kind of processor: a home folder may be shared with machines of another kind."""
+    if jax.config.values.get("jax_compilation_cache_dir"):
+        return
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kind = hashlib.sha256(_processor().encode()).hexdigest()[:12]
+    jax.config.update("jax_compilation_cache_dir", str(home / "probsysid" / f"programs-{kind}"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST_KEPT)
+
+
+def _processor() -> str:
+    """What its machine code depends on."""
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        telling = ("model name", "flags", "Features", "CPU part")
+        return "\n".join(sorted({line for line in lines if line.startswith(telling)}))
+    return f"{platform.machine()} {platform.processor()}"
+
+
+def _wanted_devices() -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    given = os.environ.get(DEVICES, str(cores))
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    warnings.warn(
+        f"the environment variable {DEVICES} is {given!r}, not a whole number above 0; {cores} is taken.", stacklevel=2
+    )
+    return cores

@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.errors import ConcretizationTypeError, TracerArrayConversionError
+from jax.extend.core import jaxpr_as_fun
 
 from probsysid.dependence import Dependence, dependence
 from probsysid.errors import InputError, did_you_mean
@@ -98,9 +99,7 @@ class Model:
         self, physical: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]
     ) -> list[Any]:
         """The dynamics at one point, in the order of the coordinates."""
-        s = Names("state", dict(zip(self.physical_names, physical, strict=True)))
-        values = self.dynamics(s, self._inputs(inputs), Names("parameter", parameters))
-        return [jnp.asarray(values[name], dtype=float) for name in self.coordinates]
+        return self._evaluate("dynamics", self._derivatives, physical, inputs, parameters)
 
     def measured(
         self,
@@ -110,11 +109,47 @@ class Model:
         parameters: Mapping[str, Any],
     ) -> list[Any]:
         """The outputs at one point, in the order of `output_names`."""
-        names = (*self.physical_names, *self.highest_names)
-        s = Names("state", dict(zip(names, (*physical, *highest), strict=True)))
+        return self._evaluate("outputs", self._measurements, (*physical, *highest), inputs, parameters)
+
+    def _derivatives(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
+        s = Names("state", dict(zip(self.physical_names, state, strict=True)))
+        values = self.dynamics(s, self._inputs(inputs), Names("parameter", parameters))
+        return [jnp.asarray(values[name], dtype=float) for name in self.coordinates]
+
+    def _measurements(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
+        s = Names("state", dict(zip((*self.physical_names, *self.highest_names), state, strict=True)))
         assert self.outputs is not None
         values = self.outputs(s, self._inputs(inputs), Names("parameter", parameters))
         return [jnp.asarray(values[name], dtype=float) for name in self.output_names]
+
+    def _evaluate(
+        self,
+        which: str,
+        function: Callable[..., list[Any]],
+        state: Sequence[Any],
+        inputs: Sequence[Any],
+        parameters: Mapping[str, Any],
+    ) -> list[Any]:
+        """A model function by its recorded operations.
+
+        The filter asks for it and its derivatives hundreds of times while it is being compiled; going through the
+        user's Python each time would take longer than the compilation.
+        """
+        used = {name: parameters[name] for name in self.parameter_names}
+        given = [jnp.asarray(leaf, dtype=float) for leaf in jax.tree.leaves((list(state), list(inputs), used))]
+        if which not in self._programs:
+            abstract = [jax.ShapeDtypeStruct((), float) for _ in state], self._abstract_inputs()
+            self._programs[which] = jax.make_jaxpr(function)(*abstract, self._abstract_parameters())
+        return list(jaxpr_as_fun(self._programs[which])(*given))
+
+    @cached_property
+    def _programs(self) -> dict[str, Any]:
+        """The operations of the model's functions, recorded once."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved: the functions, not their records."""
+        return {name: value for name, value in self.__dict__.items() if name != "_programs"}
 
     @cached_property
     def dynamics_dependence(self) -> Dependence:

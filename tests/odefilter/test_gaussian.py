@@ -113,7 +113,7 @@ def test_observe_is_the_textbook_update_of_all_outputs_at_once(seed: int, missin
     np.testing.assert_allclose(np.array(new_mean, dtype=float), expected.mean.astype(float), atol=ROUNDING)
     new_rows = as_matrix(new_rows)
     np.testing.assert_allclose(new_rows @ new_rows.T, expected.covariance.astype(float), atol=ROUNDING)
-    assert [bool(np.isnan(v)) for v, _ in innovations] == [i in missing for i in range(3)]
+    assert [bool(np.isnan(v)) for v, _, _ in innovations] == [i in missing for i in range(3)]
 
 
 def test_observe_a_state_known_exactly() -> None:

@@ -7,7 +7,7 @@ is processed, so that a run of any length uses one compiled program.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import jax
@@ -16,10 +16,14 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from probsysid.odefilter.devices import OverDevices
 from probsysid.odefilter.step import Particle, Sample, State, System, fill, settled
 
 CACHE_BYTES = 48_000
 """Memory for the predicted factors of one block: about the first-level cache, measured best for D = 4 and 7."""
+
+ENERGY = -1
+"""Watch the energy instead of an output."""
 
 Packed = Float[Array, "state particle"]
 """A filter state as one array, for storing, resampling and passing on."""
@@ -34,6 +38,8 @@ class Filter:
     """
 
     system: System
+    devices: int | None = None
+    """How many devices to use; None for all."""
 
     @property
     def block(self) -> int:
@@ -45,9 +51,15 @@ class Filter:
     # Public operations
 
     @cached_property
-    def start(self) -> Callable[[Particle, Sample], tuple[Packed, Float[Array, " particle"]]]:
+    def start(self) -> Callable[[Particle, Sample], tuple[Packed, Float[np.ndarray, " particle"]]]:
         """State after the first sample of `samples`, and that sample's energies."""
-        return jax.jit(self._start)
+        run = OverDevices(self._start, self.devices)
+
+        def start(particles: Particle, samples: Sample) -> tuple[Packed, Float[np.ndarray, " particle"]]:
+            packed, energies = run(particles, samples)
+            return packed, np.asarray(energies)[0]
+
+        return start
 
     @cached_property
     def advance(
@@ -57,7 +69,27 @@ class Filter:
         tuple[Packed, Float[Array, "sample particle"]],
     ]:
         """State after samples first..last-1 of the chunk, and their energies (zero outside that range)."""
-        return jax.jit(self._advance)
+        return partial(self._run, watched=ENERGY)
+
+    def errors(
+        self, packed: Packed, particles: Particle, samples: Sample, first: int, last: int, output: int
+    ) -> tuple[Packed, Float[Array, "sample particle"]]:
+        """The same with the one-step prediction errors of one output in place of the energies: in units of their
+        standard deviation, zero where nothing was measured."""
+        return self._run(packed, particles, samples, first, last, watched=output)
+
+    def _run(
+        self, packed: Packed, particles: Particle, samples: Sample, first: Any, last: Any, watched: int
+    ) -> tuple[Packed, Float[Array, "sample particle"]]:
+        return self._program((packed, particles), (samples, first, last, watched))
+
+    @cached_property
+    def _program(self) -> OverDevices:
+        return OverDevices(lambda by_particle, shared: self._advance(*by_particle, *shared), self.devices)
+
+    def programs(self) -> int:
+        """How many programs `advance` has been compiled to."""
+        return int(self._program.compiled._cache_size())
 
     # One particle
 
@@ -71,28 +103,36 @@ class Filter:
         state, energy, _ = self.system.observe(state, particle, sample)
         return state, energy
 
+    def _watched_step(self, state: State, particle: Particle, sample: Sample, watched: Any) -> tuple[State, Any]:
+        """With the energy, or the whitened error of one output: a second array of results would cost the loop its
+        vectorisation."""
+        state = self.system.interval(state, particle, sample)
+        state, result, innovations = self.system.observe(state, particle, sample)
+        for output, innovation in enumerate(innovations):
+            result = jnp.where(watched == output, innovation.white, result)
+        return state, result
+
     # Blocks of particles
 
-    def _start(self, particles: Particle, samples: Sample) -> tuple[Packed, Float[Array, " particle"]]:
+    def _start(self, particles: Particle, samples: Sample) -> tuple[Packed, Float[Array, "1 particle"]]:
         sample = _take(samples, 0)
-        pattern = self._pattern(particles, samples)
+        pattern, _ = self._structure(particles, samples)
 
         def first(particle: Particle) -> tuple[Any, Any]:
             state, energy = self._first_step(particle, sample)
-            return _pack(fill(state, pattern)), energy
+            return _pack(fill(state, pattern)), jnp.asarray(energy)[None]
 
         return over_particles(first)(particles)
 
     def _advance(
-        self, packed: Packed, particles: Particle, samples: Sample, first: Any, last: Any
+        self, packed: Packed, particles: Particle, samples: Sample, first: Any, last: Any, watched: Any
     ) -> tuple[Packed, Float[Array, "sample particle"]]:
-        pattern = self._pattern(particles, samples)
-        template = self._template(particles, samples, pattern)
+        pattern, template = self._structure(particles, samples)
         length = samples.outputs.shape[0]
 
         def step(state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
-            state, energy = self._step(state, particle, sample)
-            return fill(state, pattern), energy
+            state, result = self._watched_step(state, particle, sample, watched)
+            return fill(state, pattern), result
 
         batched = jax.vmap(step, in_axes=(-1, -1, None), out_axes=-1)
 
@@ -113,17 +153,22 @@ class Filter:
 
     # The state's structure
 
-    def _pattern(self, particles: Particle, samples: Sample) -> list[list[bool]]:
-        """Which entries of the factor are not zero by structure, once the filter has settled."""
+    def _structure(self, particles: Particle, samples: Sample) -> tuple[list[list[bool]], Any]:
+        """Which entries of the factor are not zero by structure, once the filter has settled, and the tree that a
+        packed state unpacks to.  Finding out means tracing the filter several times, so it is done once."""
         particle, sample = _one(particles, samples)
-        state, _ = jax.eval_shape(self._first_step, particle, sample)
-        return settled(lambda s, *rest: self._step(s, *rest)[0], state, particle, sample)
+        leaves, tree = jax.tree.flatten((particle, sample))
+        key = (tree, *(leaf.shape for leaf in leaves))
+        if key not in self._structures:
+            state, _ = jax.eval_shape(self._first_step, particle, sample)
+            pattern = settled(lambda s, *rest: self._step(s, *rest)[0], state, particle, sample)
+            full = jax.eval_shape(lambda s: fill(s, pattern), state)
+            self._structures[key] = pattern, jax.tree.structure(full)
+        return self._structures[key]
 
-    def _template(self, particles: Particle, samples: Sample, pattern: list[list[bool]]) -> Any:
-        """The tree that a packed state unpacks to."""
-        particle, sample = _one(particles, samples)
-        state = jax.eval_shape(lambda p, s: fill(self._first_step(p, s)[0], pattern), particle, sample)
-        return jax.tree.structure(state)
+    @cached_property
+    def _structures(self) -> dict[Any, tuple[list[list[bool]], Any]]:
+        return {}
 
 
 @lru_cache(maxsize=32)

@@ -16,7 +16,7 @@ The textbook form of each formula (with covariances) stands in its docstring; th
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -124,6 +124,16 @@ def triangularise(rows: list[Row]) -> list[Row]:
     return [[*row, *[None] * (len(factor) - len(row))] for row in factor]
 
 
+class Innovation(NamedTuple):
+    """A one-step prediction error."""
+
+    value: Any
+    """NaN where nothing was measured."""
+    variance: Any
+    white: Any
+    """In units of its standard deviation; zero where nothing was measured."""
+
+
 def observe(
     output_rows: list[Row],
     predictions: list[Any],
@@ -131,17 +141,17 @@ def observe(
     noise: Sequence[Any],
     rows: list[Row],
     means: list[Any],
-) -> tuple[Any, list[tuple[Any, Any]], list[Row], list[Any]]:
+) -> tuple[Any, list[Innovation], list[Row], list[Any]]:
     """Condition on noisy observations of outputs, one after the other; a missing one (NaN) changes nothing.
 
     Textbook, for one output with row c and noise r:  S = c c' + r^2, v = y - prediction, K = L c' / S,
     energy = (log(2 pi S) + v^2 / S) / 2  (paper, eq. energy),  m <- m + K v,  P <- P - K S K'.
     Here Potter's square-root update, row <- row - (row c') / (S + r sqrt(S)) c, good for any factor and any r.
 
-    Returns the energy summed over outputs, each output's innovation and its variance, the new rows and means.
+    Returns the energy summed over outputs, each output's innovation, the new rows and means.
     """
     energy: Any = 0.0
-    innovations: list[tuple[Any, Any]] = []
+    innovations: list[Innovation] = []
     output_rows, predictions = [*output_rows], [*predictions]
     for observed, r in zip(observations, noise, strict=True):
         row, *output_rows = output_rows
@@ -150,8 +160,9 @@ def observe(
         variance = add(dot(row, row), r * r)
         innovation = jnp.where(present, observed - predicted, 0.0)
         energy = energy + jnp.where(present, 0.5 * (jnp.log(2 * jnp.pi * variance) + innovation**2 / variance), 0.0)
-        innovations.append((jnp.where(present, innovation, jnp.nan), variance))
         correction = innovation / variance
+        white = correction * jnp.sqrt(variance)
+        innovations.append(Innovation(jnp.where(present, innovation, jnp.nan), variance, white))
         shrink = jnp.where(present, 1 / (variance + r * jnp.sqrt(variance)), 0.0)
         count = len(output_rows)
         everything = (*output_rows, *rows)

@@ -86,7 +86,7 @@ def _points(time: np.ndarray, substeps: int) -> np.ndarray:
 def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], Any]:
     def observed(state: State, particle: Particle, sample: Sample) -> tuple[State, Any, Any]:
         state, energy, innovations = system.observe(state, particle, sample)
-        return state, energy, jnp.stack([jnp.stack([v, s]) for v, s in innovations])
+        return state, energy, jnp.stack([jnp.stack([i.value, i.variance]) for i in innovations])
 
     def run(particle: Particle, samples: Sample) -> Any:
         first = jax.tree.map(lambda leaf: leaf[0], samples)

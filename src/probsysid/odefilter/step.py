@@ -27,7 +27,7 @@ from jax import lax
 from probsysid.model import Model
 from probsysid.odefilter import gaussian
 from probsysid.odefilter.calibrate import BEYOND, FLOOR, Diffusion, UnitVariance, first_guess
-from probsysid.odefilter.gaussian import Row
+from probsysid.odefilter.gaussian import Innovation, Row
 from probsysid.odefilter.initial import taylor_derivatives
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import Linearisation, jacobian
@@ -313,8 +313,8 @@ class System:
 
     # Data
 
-    def observe(self, state: State, particle: Particle, sample: Sample) -> tuple[State, Any, list[tuple[Any, Any]]]:
-        """Condition on the sample's outputs.  Returns the energy and each output's innovation and variance."""
+    def observe(self, state: State, particle: Particle, sample: Sample) -> tuple[State, Any, list[Innovation]]:
+        """Condition on the sample's outputs.  Returns the energy and each output's innovation."""
         layout, scales = self.layout, sample.scales
         if self.restarts:
             state = self._follow_jump(state, particle, sample)

@@ -2,8 +2,6 @@
 
 from typing import Any, Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -48,25 +46,18 @@ class Target(Protocol):
 def browse(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Run particles over samples 0..stop-1: state after them, likelihood of all but the last, energy of the last."""
     state = None
-    likelihood = jnp.zeros(theta.shape[-1])
+    likelihood = np.zeros(theta.shape[-1])
     first = 0
     while True:
         last = min(target.limit(first), stop)
-        state, energies = target.advance(state, theta, first, last)
-        rows = last - first
+        state, rows = target.advance(state, theta, first, last)
+        energies = finite_or_lost(np.asarray(rows)[: last - first])
         if last == stop:
-            break
-        likelihood = _subtract(likelihood, energies, rows)
+            return state, _subtract(likelihood, energies[:-1]), energies[-1]
+        likelihood = _subtract(likelihood, energies)
         first = last
-    likelihood = _subtract(likelihood, energies, rows - 1)
-    return state, np.asarray(likelihood), finite_or_lost(np.asarray(energies)[rows - 1])
 
 
-@jax.jit
-def _subtract(likelihood: Any, energies: Any, count: Any) -> Any:
-    """Subtract the first `count` rows one after the other; what is not finite loses the particle."""
-
-    def subtract(k: Any, total: Any) -> Any:
-        return total - jnp.where(jnp.isfinite(energies[k]), energies[k], jnp.inf)
-
-    return jax.lax.fori_loop(0, count, subtract, likelihood)
+def _subtract(likelihood: np.ndarray, energies: np.ndarray) -> np.ndarray:
+    """One row after the other, so that it does not matter in which portions they come."""
+    return np.subtract.reduce(np.concatenate([likelihood[None], energies]))

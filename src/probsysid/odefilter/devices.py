@@ -1,0 +1,98 @@
+"""Particles over several devices: the cores of a processor, or graphics cards.
+
+Every device filters its own share of the particles; nothing is exchanged between them.  A particle's numbers do not
+depend on where it is filtered, up to rounding.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+AXIS = "particle"
+
+FEWEST = 128
+"""Particles that are worth a device: each call costs as much as filtering a few of them over a chunk."""
+
+
+@lru_cache
+def particle_mesh(particles: int, devices: int | None = None) -> Mesh | None:
+    """As many devices as the particles can be dealt out to evenly, `FEWEST` or more to each, unless a number of devices
+    is asked for; None where one does it all."""
+    available = jax.devices()[:devices]
+    fewest = FEWEST if devices is None else 1
+    count = max(n for n in range(1, len(available) + 1) if n == 1 or (particles % n == 0 and particles >= n * fewest))
+    return Mesh(np.array(available[:count]), (AXIS,)) if count > 1 else None
+
+
+def dealt(dimensions: int) -> PartitionSpec:
+    """The last axis over the devices."""
+    return PartitionSpec(*[None] * (dimensions - 1), AXIS)
+
+
+@dataclass(frozen=True)
+class OverDevices:
+    """`function(by_particle, shared)`, compiled to run on all devices, or on so many.
+
+    Leaves of the first argument have the particle axis last; every device gets the second whole.  Results are matrices
+    with the particle axis last.
+    """
+
+    function: Callable[[Any, Any], Any]
+    devices: int | None = None
+
+    def __call__(self, by_particle: Any, shared: Any) -> Any:
+        mesh = self._mesh(by_particle)
+        return self.compiled(by_particle if mesh is None else _placed(by_particle, mesh), shared)
+
+    @cached_property
+    def compiled(self) -> Any:
+        return jax.jit(self._dealt_out)
+
+    def _mesh(self, by_particle: Any) -> Mesh | None:
+        return particle_mesh(jax.tree.leaves(by_particle)[0].shape[-1], self.devices)
+
+    def _dealt_out(self, by_particle: Any, shared: Any) -> Any:
+        mesh = self._mesh(by_particle)
+        if mesh is None:
+            return self.function(by_particle, shared)
+        inputs = (
+            jax.tree.map(lambda leaf: dealt(leaf.ndim), by_particle),
+            jax.tree.map(lambda _: PartitionSpec(), shared),
+        )
+        outputs = PartitionSpec(None, AXIS)
+        mapped = jax.shard_map(self.function, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+        return mapped(by_particle, shared)
+
+
+def constrained(tree: Any, devices: int | None = None) -> Any:
+    """Within a compiled function: let its results lie where `OverDevices` wants them."""
+    mesh = particle_mesh(jax.tree.leaves(tree)[0].shape[-1], devices)
+    if mesh is None:
+        return tree
+    return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, _place(leaf.ndim, mesh)), tree)
+
+
+def everywhere(tree: Any, particles: int) -> Any:
+    """A copy on every device that so many particles are dealt out to."""
+    mesh = particle_mesh(particles)
+    return jax.device_put(tree, None if mesh is None else NamedSharding(mesh, PartitionSpec()))
+
+
+def _placed(tree: Any, mesh: Mesh) -> Any:
+    """Always in the same place: a program compiled for arguments elsewhere is another program."""
+
+    def put(leaf: Any) -> Any:
+        place = _place(leaf.ndim, mesh)
+        return leaf if getattr(leaf, "sharding", None) == place else jax.device_put(leaf, place)
+
+    return jax.tree.map(put, tree)
+
+
+@lru_cache
+def _place(dimensions: int, mesh: Mesh) -> NamedSharding:
+    return NamedSharding(mesh, dealt(dimensions))

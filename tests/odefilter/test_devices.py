@@ -1,0 +1,55 @@
+"""Particles over several devices: the same energies, states and posteriors, wherever a particle is filtered."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import jax, numpy as np
+import probsysid as ps
+from probsysid.experiment import Experiment, Question
+from probsysid.odefilter.devices import particle_mesh
+from probsysid.odefilter.filter import Filter
+from tests import duffing
+
+assert len(jax.devices()) == 4
+given = duffing.options()
+record, sampler = duffing.measure(60), ps.Sampler(particles=128)
+
+def posterior(devices):
+    filters = {}
+    Experiment.filters = property(
+        lambda self: tuple(
+            filters.setdefault(0, Filter(self.question.solver.system(self.question.model, r.jump_order), devices))
+            for r in self.records
+        )
+    )
+    return ps.identify(duffing.model, record, **{**given, "sampler": sampler}), filters[0]
+
+one, _ = posterior(1)
+for devices in (2, 4):
+    many, used = posterior(devices)
+    assert particle_mesh(128, devices).devices.size == devices
+    # the same random decisions (another one would differ by a hundredth), up to rounding that grows from proposal to
+    # proposal
+    np.testing.assert_allclose(many.theta, one.theta, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(many.weights, one.weights, rtol=1e-5)
+    np.testing.assert_allclose(many.log_evidence, one.log_evidence, rtol=1e-9)
+# a number that does not divide evenly uses fewer devices
+assert particle_mesh(126, 4).devices.size == 3
+assert particle_mesh(127, 4) is None
+# nor are few particles spread thinly
+assert particle_mesh(300).devices.size == 2
+assert particle_mesh(128) is None
+print("same")
+"""
+
+
+@pytest.mark.slow
+def test_the_number_of_devices_does_not_matter() -> None:
+    """In a process of its own: the number of devices is fixed when JAX begins."""
+    environment = {**os.environ, "PROBSYSID_DEVICES": "4", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "same\n", done.stderr
