@@ -24,7 +24,7 @@ PRIORS = {
     "k": dist.LogNormal(0, 0.5),
     "k3": dist.LogNormal(-1, 1.0),
 }
-INITIAL = {"x": dist.Normal(0, 0.2), "dx": dist.Normal(0, 0.1)}
+INITIAL = {"x": 0.0, "dx": 0.0}
 SOLVER = ps.Solver(smoothness=4, substeps=1)
 
 

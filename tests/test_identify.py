@@ -16,7 +16,7 @@ from tests.odefilter.cases import Case
 from tests.smc.conjugate import Exact, Regression, assert_exact
 
 DIFFUSION, NOISE = 0.8, 0.2
-PRIOR_MEAN, PRIOR_SD = np.array([1.0, 0.0]), np.array([0.5, 2.0])
+PRIOR_MEAN, PRIOR_SD = np.array([1.0, 0.0, 0.2, 1.0]), np.array([0.5, 2.0, 0.3, 0.4])
 SOLVER = ps.Solver(smoothness=3, substeps=1, diffusion=DIFFUSION)
 
 model = ps.Model(
@@ -27,8 +27,8 @@ model = ps.Model(
 
 
 class Oscillator:
-    """An oscillator pushed with an unknown gain and offset: given these, the data are Gaussian, with a mean that is
-    linear in them.  One QR decomposition of all states of all steps turns it into linear regression.
+    """An oscillator pushed with an unknown gain and offset from an unknown state: given these, the data are Gaussian
+    with a mean that is linear in them.  One QR decomposition of all states of all steps makes it linear regression.
     """
 
     samples = 10
@@ -53,16 +53,16 @@ class Oscillator:
     def features(self, theta: np.ndarray) -> np.ndarray:
         return theta
 
-    def joint(self, gain: float, offset: float) -> Joint:
-        """All states of all steps for given parameters."""
+    def joint(self, gain: float, offset: float, x: float, dx: float) -> Joint:
+        """All states of all steps for given parameters and start."""
         case = Case(
             model=model,
             smoothness=(3,),
             time=np.asarray(self.record.time),
             outputs=np.asarray(self.record.outputs["position"])[:, None],
             noise=np.full((1, 1), NOISE),
-            initial_mean=np.array([[0.2], [1.0]]),
-            initial_sd=np.array([[0.3], [0.4]]),
+            initial_mean=np.array([[x], [dx]]),
+            initial_sd=np.zeros((2, 1)),
             parameters={"gain": np.array([gain]), "offset": np.array([offset])},
             grid=self.record.input_grid(1),
             inputs=self.record.input_derivatives(4),
@@ -73,7 +73,7 @@ class Oscillator:
     @cached_property
     def exact(self) -> Exact:
         """Whitened data are linear in the parameters, with unit noise."""
-        joints = [self.joint(*point) for point in ([0.0, 0.0], [1.0, 0.0], [0.0, 1.0])]
+        joints = [self.joint(*point) for point in (np.zeros(4), *np.eye(4))]
         data = [i for i, sample in enumerate(joints[0].samples) if sample is not None]
         assert [joints[0].samples[i] for i in data] == list(range(self.samples))
         parts = [joint._decomposed(len(joint.rows)) for joint in joints]
@@ -92,12 +92,13 @@ def oscillator() -> Oscillator:
 
 def test_the_closed_form_is_the_filters(oscillator: Oscillator) -> None:
     """Energies of one particle against the joint Gaussian, before any sampling."""
-    theta = np.repeat([[0.7], [-1.1]], 1024, axis=1)
+    point = (0.7, -1.1, 0.3, 0.8)
+    theta = np.repeat(np.array(point)[:, None], 1024, axis=1)
     state, first = oscillator.experiment.advance(None, theta, 0, 1)
     _, rest = oscillator.experiment.advance(state, theta, 1, oscillator.samples)
     found = np.concatenate([first[:1, 0], rest[: oscillator.samples - 1, 0]])
     # the same Gaussian in two ways, each with half the digits of a double to spare
-    np.testing.assert_allclose(found, oscillator.joint(0.7, -1.1).energies(oscillator.samples), rtol=1e-8)
+    np.testing.assert_allclose(found, oscillator.joint(*point).energies(oscillator.samples), rtol=1e-8)
 
 
 @pytest.mark.parametrize("path", ["data", "likelihood"])

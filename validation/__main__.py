@@ -1,4 +1,8 @@
-"""`python -m validation [STUDY ...] [--again]`: run studies, all that have no result by default, and write the page."""
+"""`python -m validation [STUDY ...] [--again]`: run studies, all that have no result by default, and write the pages.
+
+The honesty matrix keeps every data set of every cell by itself and fills what is missing; `--problem` and `--method`
+choose cells, `--sets` how many data sets each (0 only writes the page), `--seed` which.
+"""
 
 import argparse
 import json
@@ -10,12 +14,14 @@ from typing import Any
 
 import probsysid as ps
 from validation import bias, calibration, kills, lotka_volterra, nuts, page
+from validation.honesty import page as honesty_page
+from validation.honesty import study as honesty
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def _calibration(folder: Path) -> dict[str, Any]:
-    result = calibration.run(folder, "sampled")
+    result = calibration.run(folder)
     calibration.plot(result, page.FIGURE)
     return result
 
@@ -26,8 +32,9 @@ STUDIES = {
     "lotka-volterra": lotka_volterra.run,
     "bias": bias.run,
     "calibration": _calibration,
-    "calibration-marginalised": lambda folder: calibration.run(folder, "marginalised", sets=160),
 }
+
+HONESTY = "honesty"
 
 
 def machine() -> str:
@@ -37,11 +44,16 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
-    parser.add_argument("study", nargs="*", choices=[*STUDIES, []], help="default: all")
+    parser.add_argument("study", nargs="*", choices=[*STUDIES, HONESTY, []], help="default: all")
     parser.add_argument("--again", action="store_true", help="run also what has a result")
+    parser.add_argument("--problem", action="append", default=[], choices=list(honesty.PROBLEMS))
+    parser.add_argument("--method", action="append", default=[], choices=list(honesty.METHODS))
+    parser.add_argument("--sets", type=int, help="data sets of each cell of the honesty matrix")
+    parser.add_argument("--seed", type=int, default=0, help="of the honesty matrix: which data sets")
     arguments = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
-    for name in arguments.study or STUDIES:
+    chosen = arguments.study or [*STUDIES, HONESTY]
+    for name in (name for name in chosen if name in STUDIES):
         path = RESULTS / f"{name}.json"
         if path.exists() and not arguments.again:
             continue
@@ -56,8 +68,13 @@ def main() -> None:
         }
         path.write_text(json.dumps(facts, indent=1))
         page.write(page.read(RESULTS))
-    page.write(page.read(RESULTS))
-    print(f"results are in {page.PAGE}")
+    if set(chosen) & set(STUDIES):
+        page.write(page.read(RESULTS))
+    if HONESTY in chosen:
+        folder = RESULTS / HONESTY
+        honesty.run(folder, arguments.problem, arguments.method, arguments.sets, arguments.seed, arguments.again)
+        honesty_page.write(folder, machine())
+    print(f"results are in {page.PAGE} and {honesty_page.PAGE}")
 
 
 if __name__ == "__main__":

@@ -33,15 +33,11 @@ PRIORS = {
     "k3": dist.LogNormal(np.log(0.5), 0.5),
 }
 NOISE = {"position": dist.LogNormal(np.log(0.1), 0.5)}
-INITIALS = {
-    "sampled": {"x": dist.Uniform(-1.0, 1.0), "dx": dist.Uniform(-1.0, 1.0)},
-    "marginalised": {"x": dist.Normal(0.0, 0.1), "dx": dist.Normal(0.0, 0.1)},
-}
-"""The initial state as part of theta, and as a Gaussian inside the filter."""
+INITIAL = {"x": dist.Uniform(-1.0, 1.0), "dx": dist.Normal(0.0, 0.5)}
 
 
-def question(initial: str) -> Question:
-    return Question.make(MODEL, SOLVER, PRIORS, NOISE, [INITIALS[initial]], None)
+def question() -> Question:
+    return Question.make(MODEL, SOLVER, PRIORS, NOISE, [INITIAL], None)
 
 
 def rank_one(shared: Shared, index: int) -> dict[str, Any]:
@@ -51,7 +47,7 @@ def rank_one(shared: Shared, index: int) -> dict[str, Any]:
     free = np.asarray(space.sample(jax.random.key(10_000 + index), 1))
     truth = {name: float(value[0]) for name, value in space.values(free).items()}
     parameters = {name: truth[name] for name in MODEL.parameter_names}
-    start = [_initial(truth, name, prior, random) for name, prior in shared.question.initials[0].items()]
+    start = [truth[f"initial.{name}"] for name in MODEL.physical_names]
     record = measured(multisine(SAMPLES, index), parameters, truth["noise.position"], np.array(start), random)
     experiment = shared.experiment(record)
     run, history = shared.run(experiment, seed=index)
@@ -73,18 +69,12 @@ def rank_one(shared: Shared, index: int) -> dict[str, Any]:
     }
 
 
-def _initial(truth: dict[str, float], name: str, prior: Any, random: np.random.Generator) -> float:
-    """The true initial value: among the sampled quantities, or from the Gaussian that the filter marginalises."""
-    sampled = f"initial.{name}"
-    return truth[sampled] if sampled in truth else float(prior.loc + prior.scale * random.standard_normal())
-
-
-def run(folder: Path, initial: str, sets: int = SETS) -> dict[str, Any]:
+def run(folder: Path, sets: int = SETS) -> dict[str, Any]:
     """All data sets; those whose results are in the folder are not run again."""
-    folder = folder / f"calibration-{initial}"
+    folder = folder / "calibration"
     folder.mkdir(parents=True, exist_ok=True)
-    shared = Shared(question(initial), SAMPLER)
-    for index in track(range(sets), description=f"calibration, initial state {initial}"):
+    shared = Shared(question(), SAMPLER)
+    for index in track(range(sets), description="calibration"):
         path = folder / f"{index:04d}.json"
         if not path.exists():
             path.with_suffix(".partial").write_text(json.dumps(rank_one(shared, index)))

@@ -55,22 +55,7 @@ def _calibration(result: dict[str, Any]) -> str:
 
 
 def _sampled(result: dict[str, Any]) -> str:
-    return (
-        "## Simulation-based calibration, initial state sampled\n\n"
-        + _calibration(result)
-        + "\n![Rank histograms](figures/sbc.png)\n"
-    )
-
-
-def _marginalised(result: dict[str, Any]) -> str:
-    return (
-        "## The same with a Gaussian initial state inside the filter\n\n"
-        + _calibration(result)
-        + "\nWith `dist.Normal` the initial state is not sampled but is a Gaussian of the filter's, here with sd\n"
-        "0.1.  Conditioning on the ODE then also conditions the initial state: paths from it that bend less\n"
-        "than others fit the integrated Wiener process better.  What the data say about the start is overruled the\n"
-        "more the finer the steps.  The study is here to measure it.\n"
-    )
+    return "## Simulation-based calibration\n\n" + _calibration(result) + "\n![Rank histograms](figures/sbc.png)\n"
 
 
 def _nuts(result: dict[str, Any]) -> str:
@@ -131,7 +116,6 @@ def _bias(result: dict[str, Any]) -> str:
 
 SECTIONS = {
     "calibration": _sampled,
-    "calibration-marginalised": _marginalised,
     "nuts": _nuts,
     "lotka-volterra": _lotka_volterra,
     "kills": _kills,

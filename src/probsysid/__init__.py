@@ -6,7 +6,7 @@ _runtime.configure()
 
 from probsysid import dist  # noqa: E402
 from probsysid._version import __version__  # noqa: E402
-from probsysid.errors import InputError, SamplingError  # noqa: E402
+from probsysid.errors import InputError, ModelWarning, SamplingError  # noqa: E402
 from probsysid.identify import identify  # noqa: E402
 from probsysid.model import Model  # noqa: E402
 from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE  # noqa: E402
@@ -26,6 +26,7 @@ __all__ = [
     "Identifier",
     "InputError",
     "Model",
+    "ModelWarning",
     "Posterior",
     "QuasiMLE",
     "Record",

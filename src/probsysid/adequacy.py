@@ -8,7 +8,6 @@ units of the posterior standard deviation, which is all that matters.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import arviz
 import numpy as np
 
 from probsysid.errors import SamplingError
@@ -64,7 +63,9 @@ def assess(run: Run, finer: Computed, values: dict[str, np.ndarray]) -> Adequacy
     alive = (weights > 0) & np.isfinite(ratios)
     if not alive.any():
         return Adequacy(2**run.level, 2 ** (run.level + 1), np.inf, dict.fromkeys(values, np.nan), {})
-    smoothed, shape = arviz.psislw(ratios[alive] - ratios[alive].max()) if alive.sum() > 4 else (ratios[alive], np.inf)
+    from arviz import psislw  # takes seconds to import, and is needed once a run
+
+    smoothed, shape = psislw(ratios[alive] - ratios[alive].max()) if alive.sum() > 4 else (ratios[alive], np.inf)
     new = weights[alive] * np.exp(np.asarray(smoothed))
     new /= new.sum()
     old = weights[alive] / weights[alive].sum()

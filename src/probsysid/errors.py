@@ -1,7 +1,9 @@
 """Errors that users meet, and the sentences they are made of."""
 
 import difflib
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
@@ -12,6 +14,18 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """` Did you mean 'x'?` with the nearest valid name, or nothing when none is near."""
     near = difflib.get_close_matches(str(name), [str(v) for v in valid], n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+class ModelWarning(UserWarning):
+    """The data disagree with the model: the message says how, and what to do."""
+
+
+@contextmanager
+def said_later() -> Iterator[None]:
+    """For programs that show a posterior's doubts in their own way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        yield
 
 
 class SamplingError(RuntimeError):

@@ -13,12 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jaxtyping import Float
 
 from probsysid.checks import is_finite
 from probsysid.errors import InputError, did_you_mean
 from probsysid.initial_state import check_initial_names, gaussian_moments
 from probsysid.model import Model
-from probsysid.odefilter.filter import Filter, filter_for
+from probsysid.odefilter.devices import constrained, everywhere
+from probsysid.odefilter.filter import Filter, filter_for, over_particles
 from probsysid.odefilter.samples import prepare, with_room
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, Sample
@@ -45,12 +47,6 @@ class Question:
     noise: Mapping[str, Any]
     initials: Sequence[Mapping[str, Any]]
     model_error: Mapping[str, Any]
-    marginalises: bool = True
-    """Whether Gaussian initial values stay inside the filter instead of being sampled.
-
-    There the ODE is conditioned on as well, which says something about them that it should not: the more, the finer the
-    steps (docs/decisions.md).  So this is only for a number of steps that somebody has fixed.
-    """
 
     @classmethod
     def make(
@@ -76,18 +72,21 @@ class Question:
                     )
                 if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
                     gaussian_moments(name, initial[name])
-        marginalises = solver.substeps != "auto"
-        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error, marginalises)
+        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
 
     @cached_property
     def space(self) -> Space:
-        """Everything that has a prior and is sampled."""
+        """Everything that has a prior.
+
+        Gaussian initial values are sampled as well: inside the filter they would be conditioned on the ODE, which says
+        something about them that it should not (docs/decisions.md).
+        """
         sampled: dict[Any, Any] = {n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
         sampled |= {f"noise.{n}": p for n, p in self.noise.items() if isinstance(p, dist.Distribution)}
         sampled |= {f"model_error.{n}": p for n, p in self.model_error.items() if isinstance(p, dist.Distribution)}
         for r, initial in enumerate(self.initials):
             for name, prior in initial.items():
-                if isinstance(prior, dist.Distribution) and not (self.marginalises and isinstance(prior, dist.Normal)):
+                if isinstance(prior, dist.Distribution):
                     sampled[self.initial_name(r, name)] = prior
         if not sampled:
             raise InputError("there is nothing to identify: every parameter, noise level and initial value is fixed.")
@@ -103,13 +102,13 @@ class Question:
             name: values[name] if name in values else jnp.asarray(self._fixed(name), dtype=float)
             for name in self.model.parameter_names
         }
-        moments = [self._initial(values, record, name) for name in self.model.physical_names]
+        start = [self._initial(values, record, name) for name in self.model.physical_names]
         errors = [self._level("model_error", self.model_error, values, c) for c in self.model.coordinates]
         return Particle(
             parameters=parameters,
             noise=[self._level("noise", self.noise, values, name) for name in self.model.output_names],
-            initial_mean=[jnp.asarray(mean, dtype=float) for mean, _ in moments],
-            initial_sd=[jnp.asarray(sd, dtype=float) for _, sd in moments],
+            initial_mean=start,
+            initial_sd=[jnp.zeros(()) for _ in start],
             model_error=errors if self.model_error else None,
         )
 
@@ -121,11 +120,10 @@ class Question:
         sampled = f"{kind}.{name}"
         return values[sampled] if sampled in values else jnp.asarray(given.get(name, 0.0), dtype=float)
 
-    def _initial(self, values: Mapping[str, Any], record: int, name: str) -> tuple[Any, Any]:
+    def _initial(self, values: Mapping[str, Any], record: int, name: str) -> Any:
+        """An initial value: sampled, or known."""
         sampled = self.initial_name(record, name)
-        if sampled in values:
-            return values[sampled], 0.0
-        return gaussian_moments(name, self.initials[record][name])
+        return jnp.asarray(values[sampled] if sampled in values else self.initials[record][name], dtype=float)
 
 
 def _check_priors(model: Model, priors: Mapping[Any, Any]) -> None:
@@ -221,13 +219,17 @@ class FilterTarget:
         record, local = self._locate(first)
         particles = self._particles(record)(theta)
         if local == 0:
-            state, energy = self.filters[record].start(particles, _slice(self.data[record], 0, 1))
+            state, energy = self.filters[record].start(particles, self.portion(record, 0, 1))
             return state, energy[None]
         start = self._chunk_start(local)
-        samples = _slice(self.data[record], start, start + self.chunk)
+        samples = self.portion(record, start, start + self.chunk)
         row = local - start
         state, energies = self.filters[record].advance(state, particles, samples, row, row + last - first)
-        return state, energies if row == 0 else _from_row(energies, row)
+        return state, np.asarray(energies)[row:]
+
+    def portion(self, record: int, first: int, last: int) -> Sample:
+        """Some samples of a record."""
+        return jax.tree.map(lambda leaf: leaf[first:last], self.data[record])
 
     def _chunk_start(self, local: int) -> int:
         """Chunks begin at the same samples however one gets there."""
@@ -242,9 +244,8 @@ class FilterTarget:
         """theta -> Particle with the particle axis last."""
         if record not in self._makers:
             question, space = self.question, self.question.space
-            self._makers[record] = jax.jit(
-                jax.vmap(lambda free: question.particle(space.values_of_one(free), record), in_axes=-1, out_axes=-1)
-            )
+            make = over_particles(lambda free: question.particle(space.values_of_one(free), record))
+            self._makers[record] = jax.jit(lambda theta: constrained(make(theta)))
         return self._makers[record]
 
     @cached_property
@@ -272,6 +273,36 @@ class Experiment(FilterTarget):
         roomy = self.graded or self.substeps > 1
         return tuple(_padded(with_room(s) if roomy else s, self.chunk) for s in samples)
 
+    def portion(self, record: int, first: int, last: int) -> Sample:
+        """Some samples of a record, on all devices: they are asked for in every sweep."""
+        if (record, first) not in self._portions:
+            portion = super().portion(record, first, last)
+            self._portions[record, first] = everywhere(portion, self.particles)
+        return self._portions[record, first]
+
+    @cached_property
+    def _portions(self) -> dict[tuple[int, int], Sample]:
+        return {}
+
+    def one_step_errors(self, theta: Any, weights: np.ndarray) -> tuple[Float[np.ndarray, "sample output"], ...]:
+        """For each record: prediction errors in units of their standard deviation, averaged over particles.  NaN where
+        nothing was measured, and at the first sample, which nothing predicts."""
+        return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
+
+    def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
+        particles, filter = self._particles(record)(theta), self.filters[record]
+        measured = self.data[record].outputs[: self.records[record].samples]
+        errors = np.full(measured.shape, np.nan)
+        begun, _ = filter.start(particles, self.portion(record, 0, 1))
+        for output in range(measured.shape[1]):
+            state = begun
+            for first in range(1, len(measured), self.chunk):
+                count = min(self.chunk, len(measured) - first)
+                samples = self.portion(record, first, first + self.chunk)
+                state, rows = filter.errors(state, particles, samples, 0, count, output)
+                errors[first : first + count, output] = np.asarray(rows)[:count] @ weights
+        return np.where(np.isnan(measured), np.nan, errors)
+
     def at(self, level: int) -> "Experiment":
         """The same with 2**level integration steps a sampling interval; all levels share their programs."""
         if level not in self._levels:
@@ -293,16 +324,6 @@ class Experiment(FilterTarget):
         record, local = self._locate(sample)
         where = f"sample {local}" if len(self.records) == 1 else f"sample {local} of record {record}"
         return f"{where} (t = {self.records[record].time[local]:.6g})"
-
-
-@jax.jit
-def _from_row(energies: Any, first: Any) -> Any:
-    """The same rows, moved up so that row `first` is row 0."""
-    return jnp.roll(energies, -first, axis=0)
-
-
-def _slice(samples: Sample, first: int, last: int) -> Sample:
-    return jax.tree.map(lambda leaf: leaf[first:last], samples)
 
 
 def _padded(samples: Sample, chunk: int) -> Sample:

@@ -1,6 +1,7 @@
 """From records, a model and priors to the posterior."""
 
 import time as clock
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,13 +14,14 @@ import numpyro.distributions as dist
 from probsysid.adequacy import chosen, settle
 from probsysid.checks import is_whole
 from probsysid.describe import describe_prior, exact_numbers, fingerprint, model_program
-from probsysid.errors import InputError
+from probsysid.errors import InputError, ModelWarning
 from probsysid.experiment import Experiment, Question
 from probsysid.model import Model
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior import Posterior, prior_descriptions, scalars
 from probsysid.progress import Bar
 from probsysid.record import Record
+from probsysid.residuals import analyse, doubts
 from probsysid.smc import accuracy, ibis
 from probsysid.smc import checkpoint as disk
 from probsysid.smc.accuracy import Graded, first_level
@@ -59,8 +61,8 @@ def identify(
             prior.
         noise: standard deviation of each output's noise: a number, or a prior to infer it.  Outputs not named get a
             wide prior around a tenth of the output's own standard deviation.
-        initial: of each physical component at the first sample: a number if it is known exactly, `dist.Normal` to
-            marginalise it, another distribution to sample it.  One mapping for all records, or one for each.
+        initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
+            One mapping for all records, or one for each.
         solver: settings of the integration.
         sampler: settings of the sampling.
         model_error: as in `Solver`, given here instead.
@@ -80,7 +82,28 @@ def identify(
     facts: dict[str, Any] = {}
     if experiment.graded:
         run, facts = _settled(run, history, experiment, sampler)
-    return posterior_of(run, history, question, records, sampler, facts, seconds=clock.perf_counter() - began)
+    errors = _one_step_errors(run, experiment)
+    facts["doubts"] = _doubts(errors, question)
+    for sentence in facts["doubts"]:
+        warnings.warn(sentence, ModelWarning, stacklevel=2)
+    seconds = clock.perf_counter() - began
+    return replace(posterior_of(run, history, question, records, sampler, facts, seconds), errors=errors)
+
+
+def _one_step_errors(run: Run, experiment: Experiment) -> tuple[np.ndarray, ...]:
+    experiment = experiment.at(run.level) if experiment.graded else experiment
+    return experiment.one_step_errors(run.flat_theta, run.normalised_weights)
+
+
+def _doubts(errors: Sequence[np.ndarray], question: Question) -> list[str]:
+    """What the prediction errors say against the model, or the noise that was given."""
+    found = {}
+    for index, values in enumerate(errors):
+        for output, column in zip(question.model.output_names, values.T, strict=True):
+            name = output if len(errors) == 1 else f"{output} of record {index}"
+            found[name] = (analyse(column[None]), question.noise.get(output))
+    fixed = {name: level for name, (_, level) in found.items() if not isinstance(level, dist.Distribution | None)}
+    return doubts({name: residuals for name, (residuals, _) in found.items() if residuals is not None}, fixed)
 
 
 def _settled(run: Run, history: History, experiment: Experiment, sampler: Sampler) -> tuple[Run, dict[str, Any]]:

@@ -24,6 +24,7 @@ from probsysid.identifiability import flags
 from probsysid.initial_state import initial_moments
 from probsysid.odefilter.samples import prepare
 from probsysid.record import Record
+from probsysid.residuals import Residuals, analyse
 from probsysid.simulate import Simulation, simulate
 from probsysid.smc.checkpoint import write_atomically
 from probsysid.smc.history import History, evidence_error, log_mean_exp
@@ -65,6 +66,8 @@ class Posterior:
     records: tuple[Record, ...] = ()
     pickled_question: bytes | None = None
     _question: list[Question] = field(default_factory=list, repr=False)
+    errors: tuple[Float[np.ndarray, "sample output"], ...] = ()
+    """One-step prediction errors in units of their standard deviation, for each record; empty for a stream."""
 
     @classmethod
     def from_run(
@@ -184,6 +187,28 @@ class Posterior:
         """Whether the integration was accurate enough, in one sentence; empty where it was not looked at."""
         return str(self.settings.get("solver_verdict", ""))
 
+    @property
+    def doubts(self) -> list[str]:
+        """What speaks against the model or the noise that was given, in sentences; empty if nothing does."""
+        return list(self.settings.get("doubts", []))
+
+    def residuals(self, output: str | None = None, record: int = 0) -> Residuals:
+        """One-step prediction errors of an output (the first, if none is named) on a training record.
+
+        They are whitened: standard normal and uncorrelated where model and noise are right.  Their `correlation`,
+        `probability` (of being white), `spread` and `plot(...)` tell more.
+        """
+        names = self.question.model.output_names
+        output = names[0] if output is None else output
+        if output not in names:
+            raise InputError(f"there is no output {output!r}; the model has: {', '.join(names)}.")
+        if record >= len(self.errors):
+            raise InputError(f"there are no residuals for record {record}; {len(self.errors)} records have them.")
+        found = analyse(self.errors[record][:, names.index(output)][None])
+        if found is None:
+            raise InputError(f"{output!r} has too few measured samples on record {record} to judge residuals by.")
+        return found
+
     def uncertainty(self) -> pd.DataFrame:
         """Share of each quantity's variance that comes from noise, from integration error and from model error."""
         if "uncertainty" in self.settings:
@@ -226,20 +251,25 @@ class Posterior:
         particles: int | None = None,
         skip: int = 0,
         steps: int | None = None,
+        seed: int = 0,
     ) -> Simulation:
         """Free-run simulation on a record, without looking at its outputs.
 
         Args:
             record: inputs and times; its outputs, if any, are what scores compare with.
-            initial: value of each physical component at the first sample; those not named are zero.
+            initial: of each physical component at the first sample: a number, or a `dist.Normal` that each particle
+                draws its own start from; those not named are zero.
             particles: use this many equally weighted draws instead of all particles.
             skip: samples at the start to leave out of scores, such as a transient.
             steps: integration steps a sample; found automatically if not given.
+            seed: of the starts that are drawn.
         """
         model = self.question.model
         chosen = np.arange(len(self.weights)) if particles is None else self.draw_indices(particles)
         weights = self.weights if particles is None else np.full(len(chosen), 1 / len(chosen))
-        start = np.repeat([[mean] for mean, _ in initial_moments(model, initial or {})], len(chosen), axis=1)
+        random = np.random.default_rng([seed, 5])
+        moments = initial_moments(model, initial or {})
+        start = np.array([mean + sd * random.standard_normal(len(chosen)) for mean, sd in moments])
         outputs, taken, error = simulate(model, self._parameters(chosen), start, record, steps)
         return Simulation(record, outputs, weights, taken, error, skip)
 
@@ -247,7 +277,7 @@ class Posterior:
         self, record: Record, *, level: float = 0.9, initial: Mapping[str, Any] | None = None, seed: int = 0
     ) -> xr.Dataset:
         """Predicted measurements on a record: mean and a band that counts parameters and measurement noise."""
-        simulation = self.simulate(record, initial=initial)
+        simulation = self.simulate(record, initial=initial, seed=seed)
         random = np.random.default_rng([seed, 4])
         variables: dict[str, Any] = {}
         for name, values in simulation.outputs.items():
@@ -323,6 +353,7 @@ class Posterior:
             "ess": (("sample", "island"), self.history.ess),
             "evidence": (("sample", "island"), self.history.evidence),
         }
+        variables |= {f"errors:{r}": ((f"sample_{r}", "output"), values) for r, values in enumerate(self.errors)}
         attributes = {
             "settings": json.dumps(self.settings, default=str),
             "rejuvenations": json.dumps([list(r) for r in self.history.rejuvenations]),
@@ -360,6 +391,7 @@ class Posterior:
             (),
             dataset["question"].values.tobytes() if "question" in dataset else None,
             [question] if question is not None else [],
+            tuple(dataset[f"errors:{r}"].values for r in range(sum(str(n).startswith("errors:") for n in dataset))),
         )
 
     def __repr__(self) -> str:

@@ -5,25 +5,29 @@ solution.mean["x"], solution.sd["x"]      # at the record's samples
 solution.at(times)                        # anywhere between them
 solution.samples(100)["x"]                # joint draws of the whole path
 solution.plot("solution.png")
+
+An uncertain initial value stays out of the filter, which would condition it on the ODE (docs/decisions.md).  The ODE is
+solved from the mean and from one standard deviation to either side instead; half the difference of two such solutions
+tells how the deviation grows or decays, and is a further, independent column of the factor.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from probsysid.errors import InputError
 from probsysid.initial_state import initial_moments
 from probsysid.model import Model
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.samples import prepare
-from probsysid.odefilter.smooth import Gaussian, Trajectory, refine, sample_paths, smooth, trace
+from probsysid.odefilter.smooth import Trajectory, refine, sample_paths, smooth, trace
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, System
 from probsysid.record import Record
@@ -47,6 +51,7 @@ def solve(
         parameters: a value for each of its parameters.
         record: inputs and sample times; for a model without inputs an increasing array of times will do.
         initial: value, or `dist.Normal`, of each physical component (`x`, `dx`); those not named are exactly zero.
+            A Gaussian is carried along by linearisation around the solution from its mean.
         solver: settings of the integration.
     """
     record = record if isinstance(record, Record) else Record(time=np.asarray(record, dtype=float))
@@ -54,31 +59,42 @@ def solve(
         raise InputError(f"the record has {record.samples} sample; a solution needs at least 2.")
     model.check_parameters(parameters, where="parameters")
     system = solver.system(model, record.jump_order)
-    particle = _particle(model, parameters, initial or {})
+    particle = _particles(model, parameters, initial or {})
     samples = prepare(record, system, solver.steps)
     samples = samples._replace(outputs=np.full_like(samples.outputs, np.nan))
     trajectory = trace(system, particle, jax.tree.map(jnp.asarray, samples), record.time)
     return Solution(system, particle, record, trajectory, record.time)
 
 
-def _particle(model: Model, parameters: Mapping[str, float], initial: Mapping[str, Any]) -> Particle:
-    """One particle, with its axis."""
+def _particles(model: Model, parameters: Mapping[str, float], initial: Mapping[str, Any]) -> Particle:
+    """The mean start, then all starts one standard deviation above it, then those below."""
+    moments = initial_moments(model, initial)
+    aside = [[sd if i == j else 0.0 for i in range(len(moments))] for j, (_, sd) in enumerate(moments) if sd > 0]
+    offsets = np.array([[0.0] * len(moments), *aside, *(np.negative(a) for a in aside)])
+    starts = np.array([mean for mean, _ in moments]) + offsets
     values = {}
     for name, value in parameters.items():
         try:
-            values[name] = jnp.asarray(value, dtype=float)[..., None]
+            values[name] = jnp.repeat(jnp.asarray(value, dtype=float)[..., None], len(starts), axis=-1)
         except (TypeError, ValueError):
             raise InputError(f"parameter {name!r} is {value!r}; it must be a number.") from None
         expected = model.shapes.get(name, ())
         if values[name].shape[:-1] != expected:
             raise InputError(f"parameter {name!r} has shape {values[name].shape[:-1]}; the model expects {expected}.")
-    moments = initial_moments(model, initial)
     return Particle(
         parameters=values,
-        noise=[jnp.ones(1) for _ in model.output_names],
-        initial_mean=[jnp.full(1, mean) for mean, _ in moments],
-        initial_sd=[jnp.full(1, sd) for _, sd in moments],
+        noise=[jnp.ones(len(starts)) for _ in model.output_names],
+        initial_mean=[jnp.asarray(column) for column in starts.T],
+        initial_sd=[jnp.zeros(len(starts)) for _ in moments],
     )
+
+
+class Central(NamedTuple):
+    """The Gaussian around the solution from the mean start."""
+
+    mean: Float[Array, "time D"]
+    factor: Float[Array, "time D column"]
+    """A column for each component of the filter, then one for each uncertain initial value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +146,11 @@ class Solution:
     def samples(self, draws: int = 100, seed: int = 0) -> dict[str, Float[np.ndarray, "draw time"]]:
         """Joint draws of the whole path, by component and output."""
         trajectory, where = self._refined
-        paths = sample_paths(jax.random.key(seed), trajectory, self.layout, draws)[..., 0][:, where]
+        key, start = jax.random.split(jax.random.key(seed))
+        paths = sample_paths(key, trajectory, self.layout, draws)[..., 0][:, where]
+        slopes = self._states.factor[..., self.layout.size :]
+        normals = jax.random.normal(start, (draws, slopes.shape[-1]))
+        paths = paths + jnp.einsum("tdc,nc->ntd", slopes, normals)
         over_time = jax.vmap(self._quantities, in_axes=(0, 0))
         values = jax.vmap(over_time, in_axes=(0, None))(paths[..., np.array(self.layout.physical)], self._inputs)
         return {name: np.asarray(values[..., j]) for j, name in enumerate(self.names)}
@@ -152,9 +172,12 @@ class Solution:
         return refine(self.trajectory, self.layout, self.time)
 
     @cached_property
-    def _states(self) -> Gaussian:
+    def _states(self) -> "Central":
         trajectory, where = self._refined
-        return jax.tree.map(lambda leaf: leaf[where], smooth(trajectory, self.layout))
+        smoothed = smooth(trajectory, self.layout)
+        mean, factor = smoothed.mean[where], smoothed.factor[where]
+        above, below = jnp.split(mean[..., 1:], 2, axis=-1)
+        return Central(mean[..., 0], jnp.concatenate([factor[..., 0], (above - below) / 2], axis=-1))
 
     @cached_property
     def _inputs(self) -> np.ndarray:
@@ -188,5 +211,5 @@ class Solution:
             return values, jnp.linalg.norm(jax.vmap(along, in_axes=1, out_axes=1)(factor[physical]), axis=1)
 
         states = self._states
-        values, sds = jax.jit(jax.vmap(moments))(states.mean[..., 0], states.factor[..., 0], self._inputs)
+        values, sds = jax.jit(jax.vmap(moments))(states.mean, states.factor, self._inputs)
         return np.asarray(values), np.asarray(sds)

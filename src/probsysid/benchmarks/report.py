@@ -1,14 +1,14 @@
 """One self-contained page for a case study: tables, and the pictures inside it."""
 
-import base64
-import html
 from collections.abc import Mapping
 from pathlib import Path
 
+from markupsafe import Markup
 from rich.table import Table
 
 from probsysid.benchmarks.run import Outcome
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
+from probsysid.report.html.parts import Section, document, join, paragraph, picture, table
 
 CAPTIONS = {
     "marginals": "Prior and posterior: histograms and densities.",
@@ -25,16 +25,6 @@ CAPTIONS = {
     "signals": "The whole record; training and test parts shaded.",
 }
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 13px; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
-figure { margin: 1.5rem 0; } img { max-width: 100%; } figcaption { color: #555; font-size: 13px; }
-.wide { overflow-x: auto; }
-"""
-
 
 def write_report(outcome: Outcome, images: Mapping[str, bytes], path: Path) -> None:
     """Write the page."""
@@ -44,40 +34,32 @@ def write_report(outcome: Outcome, images: Mapping[str, bytes], path: Path) -> N
 def page(outcome: Outcome, images: Mapping[str, bytes]) -> str:
     """The page as HTML."""
     context = outcome.context
-    tables = (score_table([outcome]), parameter_table(outcome), evidence_table([outcome]))
-    title = html.escape(outcome.study.title)
-    about = sorted({limit.about for limit in context.limits.values()})
-    parts = [
-        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{title}</title>",
-        f"<style>{STYLE}</style></head><body><h1>{title}</h1>",
-        f"<p><code>{html.escape(outcome.study.equation)}</code></p>",
-        *(f"<div class='wide'>{as_html(table)}</div>" for table in tables),
-        f"<p>Limit: {html.escape('; '.join(about))}.</p>",
-        *(_figure(name, image) for name, image in images.items()),
-        f"<p>probsysid {context.version}, {context.date}, {html.escape(context.machine)}.<br>",
-        f"Solver: <code>{html.escape(context.settings['solver'])}</code>.</p></body></html>",
-    ]
-    return "\n".join(parts)
-
-
-def as_html(table: Table) -> str:
-    """A rich table as an HTML table."""
-    head = "".join(f"<th>{html.escape(str(column.header))}</th>" for column in table.columns)
-    cells = [[str(cell) for cell in column.cells] for column in table.columns]
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell.replace(chr(92), ''))}</td>" for cell in row) + "</tr>"
-        for row in zip(*cells, strict=True)
+    about = "; ".join(sorted({limit.about for limit in context.limits.values()}))
+    scores = join([as_html(score_table([outcome])), paragraph(f"Limit: {about}.", "soft")])
+    solver = Markup("<p>Solver: <code>{}</code>.</p>").format(context.settings["solver"])
+    figures = join(
+        join([picture(png, caption(name)), paragraph(caption(name), "soft")]) for name, png in images.items()
     )
-    return f"<table><caption>{html.escape(str(table.title))}</caption><tr>{head}</tr>{rows}</table>"
+    sections = [
+        Section("scores", "Prediction", scores),
+        Section("parameters", "Parameters", as_html(parameter_table(outcome))),
+        Section("run", "Run", join([as_html(evidence_table([outcome])), solver])),
+        Section("figures", "Figures", figures),
+    ]
+    footer = f"probsysid {context.version}, {context.date}, {context.machine}."
+    return document(outcome.study.title, outcome.study.equation, sections, footer)
 
 
-def _figure(name: str, image: bytes) -> str:
-    encoded = base64.b64encode(image).decode()
-    caption = html.escape(CAPTIONS.get(name, _test_caption(name)))
-    picture = f"<img alt='{caption}' src='data:image/png;base64,{encoded}'>"
-    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
+def as_html(shown: Table) -> Markup:
+    """A table of the terminal as one of the page."""
+    cells = [[str(cell).replace("\\[", "[") for cell in column.cells] for column in shown.columns]
+    right = [j for j, column in enumerate(shown.columns) if column.justify == "right"]
+    head = [str(column.header) for column in shown.columns]
+    return join([paragraph(shown.title), table(head, list(zip(*cells, strict=True)), right)])
 
 
-def _test_caption(name: str) -> str:
+def caption(name: str) -> str:
+    """What a picture shows."""
     what = name.removeprefix("test_").replace("_", " ")
-    return f"Test {what}: measured and free run, a part enlarged with a band of 90 % of the posterior, and the error."
+    test = f"Test {what}: measured and free run, a part enlarged with a band of 90 % of the posterior, and the error."
+    return CAPTIONS.get(name, test)

@@ -17,6 +17,7 @@ from probsysid.benchmarks.evolution import Evolution
 from probsysid.benchmarks.limit import limits
 from probsysid.benchmarks.result import Context, Limit, Result, Score, Summary
 from probsysid.checks import choose
+from probsysid.errors import said_later
 from probsysid.identify import identify
 from probsysid.posterior import Posterior
 from probsysid.simulate import Scores
@@ -100,19 +101,20 @@ def run(
     settings: Method = choose("method", study.methods.get(method, method), study.methods)
     sampler = settings.sampler if particles is None else replace(settings.sampler, particles=particles)
     evolution = Evolution()
-    posterior = identify(
-        study.model,
-        study.record,
-        study.priors,
-        settings.noise,
-        study.initial if settings.initial is None else settings.initial,
-        solver=settings.solver,
-        sampler=sampler,
-        model_error=settings.model_error,
-        seed=seed,
-        progress=progress,
-        notice=evolution.note,
-    )
+    with said_later():
+        posterior = identify(
+            study.model,
+            study.record,
+            study.priors,
+            settings.noise,
+            study.initial if settings.initial is None else settings.initial,
+            solver=settings.solver,
+            sampler=sampler,
+            model_error=settings.model_error,
+            seed=seed,
+            progress=progress,
+            notice=evolution.note,
+        )
     counted = np.flatnonzero(posterior.weights > NEGLIGIBLE / len(posterior.weights))
     parameters = _parameters(study, posterior, counted)
     scores = {p.name: p.rmse(parameters, posterior.weights[counted]) for p in study.protocols}

@@ -7,7 +7,7 @@ record, notes = read_record(
 )
 """
 
-from probsysid.importing.records import Channel, read_record, record_from_table
+from probsysid.importing.records import Channel, read_record
 from probsysid.importing.tables import Table, read_table
 
-__all__ = ["Channel", "Table", "read_record", "read_table", "record_from_table"]
+__all__ = ["Channel", "Table", "read_record", "read_table"]

@@ -25,11 +25,15 @@ class Channel:
     """What an input does between samples; outputs have none."""
 
 
+Column = Channel | str | int
+"""A channel, or just the name or number of its column."""
+
+
 def read_record(
-    path: str | Path,
+    source: str | Path | Table,
     *,
-    inputs: Mapping[str, Channel] | None = None,
-    outputs: Mapping[str, Channel] | None = None,
+    inputs: Mapping[str, Column] | None = None,
+    outputs: Mapping[str, Column] | None = None,
     time: str | int | None = None,
     dt: float | None = None,
     time_unit: str = "s",
@@ -40,8 +44,9 @@ def read_record(
     """A record from a file, and remarks on what was found in it.
 
     Args:
-        path: the file.
-        inputs, outputs: channel name -> where it comes from.
+        source: the file, or a table that was read from one.
+        inputs: channel name -> where it comes from: a column's name or number, or a `Channel` with unit and scale.
+        outputs: the same.
         time: the column of sample times, or
         dt: the step in seconds.
         time_unit: of the time column: s, ms, us, ns, min or h.
@@ -49,49 +54,37 @@ def read_record(
         name: how reports call the record.
         options: for text files: separator, decimal, encoding, skip.
     """
-    table = read_table(path, **options)
-    return record_from_table(
-        table, inputs=inputs, outputs=outputs, time=time, dt=dt, time_unit=time_unit, jitter=jitter, name=name
-    )
-
-
-def record_from_table(
-    table: Table,
-    *,
-    inputs: Mapping[str, Channel] | None = None,
-    outputs: Mapping[str, Channel] | None = None,
-    time: str | int | None = None,
-    dt: float | None = None,
-    time_unit: str = "s",
-    jitter: Jitter = "auto",
-    name: str | None = None,
-) -> tuple[Record, tuple[str, ...]]:
-    """The same from a table that has been read."""
-    inputs, outputs = dict(inputs or {}), dict(outputs or {})
+    table = source if isinstance(source, Table) else read_table(source, **options)
+    driving, measured = _channels(inputs), _channels(outputs)
+    channels = {**driving, **measured}
     if (time is None) == (dt is None):
         raise InputError(f"{table.path}: give either the time column or dt, not {'both' if dt else 'neither'}.")
     if time_unit not in SECONDS:
         raise InputError(f"{table.path}: time_unit is {time_unit!r}; known are: {', '.join(SECONDS)}.")
     sampling = Sampling(np.empty(0), dt) if time is None else sample_times(table, time, time_unit, jitter)
-    values = {key: _values(table, channel) for key, channel in {**inputs, **outputs}.items()}
-    _check_lengths(table, values, {**inputs, **outputs}, None if time is None else len(sampling.time))
-    for key, channel in inputs.items():
+    values = {key: _values(table, channel) for key, channel in channels.items()}
+    _check_lengths(table, values, channels, None if time is None else len(sampling.time))
+    for key, channel in driving.items():
         _check_known(table, channel, values[key])
     axis: dict[str, Any] = {"time": sampling.time} if sampling.dt is None else {"dt": sampling.dt}
     if sampling.dt is not None and len(sampling.time):
         axis["start"] = float(sampling.time[0])
     try:
         record = Record(
-            {key: values[key] for key in inputs},
-            {key: values[key] for key in outputs},
+            {key: values[key] for key in driving},
+            {key: values[key] for key in measured},
             **axis,
-            intersample={key: channel.intersample for key, channel in inputs.items()},
-            units={key: c.unit for key, c in {**inputs, **outputs}.items() if c.unit},
+            intersample={key: channel.intersample for key, channel in driving.items()},
+            units={key: c.unit for key, c in channels.items() if c.unit},
             name=name or table.path.name,
         )
     except InputError as error:
         raise InputError(f"{table.path}: {error}") from None
     return record, sampling.notes
+
+
+def _channels(given: Mapping[str, Column] | None) -> dict[str, Channel]:
+    return {key: c if isinstance(c, Channel) else Channel(c) for key, c in (given or {}).items()}
 
 
 def _values(table: Table, channel: Channel) -> np.ndarray:

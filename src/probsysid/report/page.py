@@ -1,18 +1,14 @@
 """The report: one HTML page that carries everything it shows, to send on and to print."""
 
-import base64
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bokeh.embed import components
 from bokeh.resources import Resources
-from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from probsysid._version import __version__
@@ -20,6 +16,7 @@ from probsysid.errors import InputError
 from probsysid.report.html import residuals
 from probsysid.report.html.content import Content, DataView, ModelView, RunView
 from probsysid.report.html.numbers import plain, with_uncertainty
+from probsysid.report.html.parts import Section, document, join, paragraph, picture, table, warning
 from probsysid.report.html.sampling import sampling_figure
 from probsysid.report.html.series import data_figure, fit_figure, states_figure
 from probsysid.smc.checkpoint import write_atomically
@@ -40,15 +37,6 @@ MOST_IN_CORNER = 10
 
 OWN_LINE = ("priors", "units", *SPLIT_KEYS)
 """Settings that are shown elsewhere."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page."""
-
-    anchor: str
-    title: str
-    body: Markup
 
 
 class Figures:
@@ -166,16 +154,13 @@ def render(content: Content) -> str:
     """The whole page as text."""
     figures = Figures()
     sections = list(_sections(content, figures))
-    place = files("probsysid.report.html")
-    template = Environment(autoescape=True).from_string((place / "page.html.jinja").read_text())
     first = content.models[0].posterior.settings
     when = first.get("created", "").replace("T", " at ")
-    text = template.render(
-        content=content,
-        sections=sections,
-        style=(place / "style.css").read_text(),
-        subtitle=f"Identified {when} with probsysid {first.get('version', '')}",
-        footer=f"Made by probsysid {__version__}. This page needs no network and no other file.",
+    text = document(
+        content.title,
+        f"Identified {when} with probsysid {first.get('version', '')}",
+        sections,
+        f"Made by probsysid {__version__}. This page needs no network and no other file.",
         resources="@@resources@@",
         script="@@script@@",
     )
@@ -189,11 +174,11 @@ def _sections(content: Content, figures: Figures) -> Iterable[Section]:
     yield Section("short", "In short", _short(content))
     if content.comparison is not None:
         yield Section("comparison", "Comparison", _comparison(content.comparison))
-    yield Section("data", "Data", _join(_data(view, figures) for view in content.data))
+    yield Section("data", "Data", join(_data(view, figures) for view in content.data))
     for i, model in enumerate(content.models):
         parts = [
             ("model", "Model", _equations(model)),
-            ("parameters", "Parameters", _parameters(model, table=several)),
+            ("parameters", "Parameters", _parameters(model, listed=several)),
             ("integration", "Integration", _integration(model)),
             ("fit", "Fit", _fits(model, figures)),
             ("states", "States", _states(model, figures)),
@@ -202,42 +187,11 @@ def _sections(content: Content, figures: Figures) -> Iterable[Section]:
         ]
         parts = [part for part in parts if part[2]]
         if several:
-            body = _join(Markup("<h3>{}</h3>{}").format(title, body) for _, title, body in parts)
+            body = join(Markup("<h3>{}</h3>{}").format(title, body) for _, title, body in parts)
             yield Section(f"model{i}", model.name, body)
         else:
             yield from (Section(anchor, title, body) for anchor, title, body in parts)
     yield Section("settings", "Settings", _settings(content))
-
-
-def _join(parts: Iterable[Markup]) -> Markup:
-    return Markup("\n").join(parts)
-
-
-def _table(
-    head: Sequence[str], rows: Iterable[Sequence[Any]], numeric: Iterable[int] = (), best: bool = False
-) -> Markup:
-    """A table that scrolls sideways on a narrow screen; columns of numbers to the right."""
-    right = set(numeric)
-
-    def cell(tag: str, j: int, value: Any) -> Markup:
-        kind = Markup(' class="n"') if j in right else ""
-        return Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), kind, value)
-
-    top = Markup("").join(cell("th", j, title) for j, title in enumerate(head))
-    body = []
-    for i, row in enumerate(rows):
-        cells = Markup("").join(cell("td", j, value) for j, value in enumerate(row))
-        body.append(Markup("<tr{}>{}</tr>").format(Markup(' class="best"') if best and i == 0 else "", cells))
-    header = Markup("<tr>{}</tr>").format(top) if any(head) else ""
-    return Markup('<div class="scroll"><table>{}{}</table></div>').format(header, Markup("").join(body))
-
-
-def _paragraph(text: Any, kind: str = "") -> Markup:
-    return Markup("<p{}>{}</p>").format(Markup(f' class="{kind}"') if kind else "", text)
-
-
-def _warning(text: Any) -> Markup:
-    return Markup('<div class="warn">{}</div>').format(text)
 
 
 # Sections
@@ -259,11 +213,12 @@ def _short(content: Content) -> Markup:
         (f"{sum(r.samples for r in posterior.records)}", "training samples"),
     ]
     shown = Markup("").join(Markup("<div><b>{}</b><span>{}</span></div>").format(*tile) for tile in tiles[:8])
-    title = _paragraph(Markup("The best of {} models by evidence is <b>{}</b>.").format(len(content.models), best.name))
+    title = paragraph(Markup("The best of {} models by evidence is <b>{}</b>.").format(len(content.models), best.name))
     parts = [title] if len(content.models) > 1 else []
     parts += [Markup('<div class="key">{}</div>').format(shown), _parameter_table(best)]
-    parts += [_warning(f"{model.name}: {text}.") for model in content.models for text in model.problems]
-    return _join(parts)
+    parts += [paragraph(f"Integration: {posterior.verdict}", "soft")] if posterior.verdict else []
+    parts += [warning(f"{model.name}: {text}.") for model in content.models for text in model.problems]
+    return join(parts)
 
 
 def _best(content: Content) -> ModelView:
@@ -284,8 +239,8 @@ def _comparison(frame: Any) -> Markup:
         "constant that had to be found against it. A difference of 5 is strong. The last column is the probability of "
         "each model if all were equally likely before the data."
     )
-    table = _table(["model", "log evidence", "below the best", "probability"], rows, (1, 2, 3), best=True)
-    return _join([table, _paragraph(text, "soft")])
+    ranked = table(["model", "log evidence", "below the best", "probability"], rows, (1, 2, 3), best=True)
+    return join([ranked, paragraph(text, "soft")])
 
 
 def _probability(value: float) -> str:
@@ -311,7 +266,7 @@ def _data(view: DataView, figures: Figures) -> Markup:
     rows += [["remark", note] for note in view.notes]
     if view.file:
         rows.insert(0, ["file", view.file])
-    return _join([Markup("<h3>{}</h3>").format(view.name), _table(["", ""], rows), figures.add(data_figure(view))])
+    return join([Markup("<h3>{}</h3>").format(view.name), table(["", ""], rows), figures.add(data_figure(view))])
 
 
 def _equations(model: ModelView) -> Markup:
@@ -351,7 +306,7 @@ def _parameter_table(model: ModelView) -> Markup:
         *(["remarks"] if flagged else []),
     ]
     first = 1 + described
-    return _table(head, rows, range(first, first + 3))
+    return table(head, rows, range(first, first + 3))
 
 
 def _bold(text: str) -> Markup:
@@ -369,61 +324,59 @@ def _meaning(name: str) -> str:
     return f"{words[kind.split('[')[0]]} {rest}" if rest and kind.split("[")[0] in words else ""
 
 
-def _parameters(model: ModelView, *, table: bool) -> Markup:
+def _parameters(model: ModelView, *, listed: bool) -> Markup:
     from probsysid.report.figures.corner import plot_corner
-    from probsysid.report.marginals import plot_marginals
+    from probsysid.report.figures.marginals import plot_marginals
 
     posterior, names = model.posterior, _ordered(model)
     frame = posterior.table()
-    priors = _table(["", "prior"], [[name, frame.loc[name, "prior"]] for name in names])
-    parts = [_parameter_table(model)] if table else []
+    priors = table(["", "prior"], [[name, frame.loc[name, "prior"]] for name in names])
+    parts = [_parameter_table(model)] if listed else []
     if any(frame["flags"]):
         text = (
             "Remarks: <i>at prior</i>: the data say next to nothing of it. <i>at bound</i>: it piles up at the end of "
             "its prior. <i>tied to</i>: only a combination of the two is known."
         )
-        parts.append(_paragraph(Markup(text), "soft"))
-    parts.append(_picture(lambda: plot_marginals(posterior), "Prior and posterior of every unknown"))
+        parts.append(paragraph(Markup(text), "soft"))
+    parts.append(_drawn(lambda: plot_marginals(posterior), "Prior and posterior of every unknown"))
     parts.append(Markup("<details><summary>Priors</summary>{}</details>").format(priors))
     if 2 <= len(names) <= MOST_IN_CORNER:
-        corner = _picture(lambda: plot_corner(posterior, names), "Every pair of unknowns: draws and correlations")
+        corner = _drawn(lambda: plot_corner(posterior, names), "Every pair of unknowns: draws and correlations")
         parts.append(Markup("<h3>Pairs</h3>{}").format(corner))
-    return _join(parts)
+    return join(parts)
 
 
-def _picture(draw: "Callable[[], Figure]", description: str) -> Markup:
+def _drawn(draw: "Callable[[], Figure]", description: str) -> Markup:
     """A drawing as part of the page; of a posterior that is a single point there may be none."""
     import matplotlib.pyplot as plt
 
     try:
         figure = draw()
     except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-        return _warning(f"{description}: this could not be drawn, for the posterior has no spread.")
+        return warning(f"{description}: this could not be drawn, for the posterior has no spread.")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=130)
     plt.close(figure)
-    encoded = base64.b64encode(buffer.getvalue()).decode()
-    image = Markup('<img alt="{}" src="data:image/png;base64,{}">').format(description, encoded)
-    return Markup('<div class="figure">{}</div>').format(image)
+    return picture(buffer.getvalue(), description)
 
 
 def _integration(model: ModelView) -> Markup:
     """What the posterior's settings say of the solver: texts, tables and mappings as they come."""
     found = {key: model.posterior.settings[key] for key in SPLIT_KEYS if model.posterior.settings.get(key)}
-    return _join(_anything(value) for value in found.values())
+    return join(_anything(value) for value in found.values())
 
 
 def _anything(value: Any) -> Markup:
     if isinstance(value, Mapping) and all(isinstance(item, Mapping) for item in value.values()):
         head = list(dict.fromkeys(key for item in value.values() for key in item))
         rows = [[name, *(_shown(item.get(key, "")) for key in head)] for name, item in value.items()]
-        return _table(["", *head], rows, range(1, len(head) + 1))
+        return table(["", *head], rows, range(1, len(head) + 1))
     if isinstance(value, Mapping):
-        return _table(["", ""], [[key, _shown(item)] for key, item in value.items()])
+        return table(["", ""], [[key, _shown(item)] for key, item in value.items()])
     if isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value):
         head = list(dict.fromkeys(key for item in value for key in item))
-        return _table(head, [[_shown(item.get(key, "")) for key in head] for item in value])
-    return _paragraph(_shown(value))
+        return table(head, [[_shown(item.get(key, "")) for key in head] for item in value])
+    return paragraph(_shown(value))
 
 
 def _shown(value: Any) -> str:
@@ -440,15 +393,15 @@ def _fits(model: ModelView, figures: Figures) -> Markup:
             for output, values in outputs.items()
         ]
         if rows:
-            parts.append(_table(["range", "output", "rmse", "fit"], rows, (2, 3)))
+            parts.append(table(["range", "output", "rmse", "fit"], rows, (2, 3)))
         text = (
             f"Free run: simulated from {run.start}, with the measured inputs and without looking at the outputs. "
             "Fit is 100 % (1 − rmse / standard deviation of the data), the mean over the posterior. Drag over a "
             "stretch to zoom."
         )
-        parts.append(_paragraph(text, "soft"))
+        parts.append(paragraph(text, "soft"))
         parts += [figures.add(fit_figure(run, output)) for output in run.simulation.scored]
-    return _join(parts)
+    return join(parts)
 
 
 def _states(model: ModelView, figures: Figures) -> Markup:
@@ -461,11 +414,11 @@ def _states(model: ModelView, figures: Figures) -> Markup:
         shown = record[: len(states.time)]
         parts.append(figures.add(states_figure(states, shown, names, units)))
         if len(states.time) < record.samples:
-            parts.append(_paragraph(f"The first {len(states.time)} samples.", "soft"))
+            parts.append(paragraph(f"The first {len(states.time)} samples.", "soft"))
     if parts:
         text = "Smoothed states: what model and data say of them together, with a band of two standard deviations."
-        parts.insert(0, _paragraph(text))
-    return _join(parts)
+        parts.insert(0, paragraph(text))
+    return join(parts)
 
 
 def _residuals(model: ModelView, figures: Figures) -> Markup:
@@ -477,8 +430,8 @@ def _residuals(model: ModelView, figures: Figures) -> Markup:
             if found is None:
                 continue
             text = residuals.verdict(f"{output}, {_name(record, index)}", found)
-            parts.append(_paragraph(text) if found.white else _warning(text))
-            plots = _join(figures.add(plot) for plot in residuals.residual_figures(found, record))
+            parts.append(paragraph(text) if found.white else warning(text))
+            plots = join(figures.add(plot) for plot in residuals.residual_figures(found, record))
             parts.append(Markup('<div class="row">{}</div>').format(plots))
     if parts:
         text = (
@@ -486,23 +439,23 @@ def _residuals(model: ModelView, figures: Figures) -> Markup:
             "model and the noise level are right they are white, with standard deviation 1, and know nothing of the "
             "input."
         )
-        parts.insert(0, _paragraph(text, "soft"))
-    return _join(parts)
+        parts.insert(0, paragraph(text, "soft"))
+    return join(parts)
 
 
 def _sampling(model: ModelView, figures: Figures) -> Markup:
     posterior = model.posterior
-    table, settings = posterior.rejuvenations(), posterior.settings
+    history, settings = posterior.rejuvenations(), posterior.settings
     sweeps, seconds = (float(settings.get(key, np.nan)) for key in ("sweeps", "seconds"))
     facts = (
-        f"{settings.get('particles')} particles, {len(table)} rejuvenations, {sweeps:.0f} sweeps over the data, "
+        f"{settings.get('particles')} particles, {len(history)} rejuvenations, {sweeps:.0f} sweeps over the data, "
         f"{seconds:.0f} s; {settings.get('lost', 0)} particles lost."
     )
-    parts = [_paragraph(facts), figures.add(sampling_figure(posterior))]
-    if len(table) and float(table["acceptance"].median()) < 0.1:
+    parts = [paragraph(facts), figures.add(sampling_figure(posterior))]
+    if len(history) and float(history["acceptance"].median()) < 0.1:
         text = "Less than a tenth of the proposals are accepted: take more particles, or priors that tell more."
-        parts.insert(0, _warning(text))
-    return _join(parts)
+        parts.insert(0, warning(text))
+    return join(parts)
 
 
 def _settings(content: Content) -> Markup:
@@ -510,7 +463,7 @@ def _settings(content: Content) -> Markup:
     for model in content.models:
         rows = [[key, _shown(value)] for key, value in model.posterior.settings.items() if key not in OWN_LINE]
         title = f"Settings of {model.name}" if len(content.models) > 1 else "Settings"
-        parts.append(Markup("<details><summary>{}</summary>{}</details>").format(title, _table(["", ""], rows)))
+        parts.append(Markup("<details><summary>{}</summary>{}</details>").format(title, table(["", ""], rows)))
     if content.study:
         parts.append(
             Markup("<details><summary>Study file as used</summary><pre>{}</pre></details>").format(content.study)
@@ -518,8 +471,8 @@ def _settings(content: Content) -> Markup:
     if content.versions:
         parts.append(
             Markup("<details><summary>Versions</summary>{}</details>").format(
-                _table(["", ""], [list(item) for item in content.versions.items()])
+                table(["", ""], [list(item) for item in content.versions.items()])
             )
         )
-    parts.append(_paragraph("The same study, data, seed and versions give the same numbers.", "soft"))
-    return _join(parts)
+    parts.append(paragraph("The same study, data, seed and versions give the same numbers.", "soft"))
+    return join(parts)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -227,12 +227,15 @@ def _show(results: list[Any]) -> None:
         posterior = result.posterior
         table = Table(title=escape(result.candidate.name), title_justify="left")
         for column in ("", "mean", "sd", "5 %", "95 %", "unit", "remarks"):
-            table.add_column(column, justify="left" if column in ("", "unit", "remarks") else "right")
+            justify: Literal["left", "right"] = "left" if column in ("", "unit", "remarks") else "right"
+            table.add_column(column, justify=justify, no_wrap=column != "remarks")
         for name, row in result.table().iterrows():
             numbers = [with_uncertainty(row[key], row["sd"]) for key in ("mean", "sd", "q05", "q95")]
             table.add_row(escape(str(name)), *numbers, escape(row["unit"]), escape(row["flags"]))
         console.print(table)
         typer.echo(f"log evidence {posterior.log_evidence:.2f} ± {posterior.log_evidence_error:.2f}")
+        if posterior.verdict:
+            typer.echo(posterior.verdict)
         for run in result.runs:
             for which, scores in run.scores().items():
                 for output, values in scores.items():

@@ -55,6 +55,15 @@ MOST_TRAINING = 3000
 FIRST_GUESS_SPREAD = 1.5
 """Standard deviation of the log of a first guess: a factor of 4.5 either way, 20 at two."""
 
+SI = {
+    **dict.fromkeys(("deg", "°", "degree", "degrees"), ("rad", np.pi / 180)),
+    **{"mm": ("m", 1e-3), "cm": ("m", 1e-2), "um": ("m", 1e-6), "µm": ("m", 1e-6)},
+    **{"mm/s": ("m/s", 1e-3), "deg/s": ("rad/s", np.pi / 180), "°/s": ("rad/s", np.pi / 180)},
+    **{"mm/s^2": ("m/s^2", 1e-3)},
+    **{"kN": ("N", 1e3), "mN": ("N", 1e-3), "Nmm": ("N m", 1e-3), "kNm": ("N m", 1e3)},
+}
+"""Units that would give constants in odd units, or the sine of degrees: what they are turned into, and how."""
+
 OWN = Entry(
     "my oscillator",
     {"x": 2},
@@ -68,6 +77,19 @@ OWN = Entry(
     },
 )
 """What a study without a catalogue's model begins with."""
+
+OWN_FREE = Entry(
+    "my free oscillation",
+    {"x": 2},
+    {"x": "-2*d*dx - omega**2*x"},
+    OWN.quantities,
+    {},
+    {
+        "omega": Hint("rad/s", "natural frequency", (0, 0, -1)),
+        "d": Hint("1/s", "decay rate", (0, 0, -1), 0.05),
+    },
+)
+"""The same where the data have no column left for an input: a free decay tells no masses."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +118,13 @@ class Scales:
 
 def new_study(path: Path, data: Path, model: str | None, masses: int | None) -> tuple[str, list[str]]:
     """The text of a study file for a data file, and remarks on what was guessed."""
-    entry = OWN if model is None else look_up(model, masses)
     table, encoding = _read(data)
+    entry = _own(table) if model is None else look_up(model, masses)
     columns = guess_columns(table, entry)
     remarks = _remarks(columns, entry)
+    for column in (*columns.inputs.values(), *columns.outputs.values()):
+        if unit_of(column) in SI:
+            remarks.append(f"{column!r} is turned into {SI[unit_of(column)][0]}.")
     if encoding:
         remarks.append(f"the file is not UTF-8; it is read as {encoding}.")
     time, step = _times(table, columns, remarks)
@@ -124,6 +149,12 @@ def _read(data: Path) -> tuple[Table, str]:
 
 
 # Guesses
+
+
+def _own(table: Table) -> Entry:
+    """An equation to begin with: with a force if there may be a column for one."""
+    columns = guess_columns(table, OWN)
+    return OWN if columns.inputs else OWN_FREE
 
 
 def guess_columns(table: Table, entry: Entry) -> Columns:
@@ -176,6 +207,17 @@ def unit_of(name: str) -> str:
     return "" if ":" in unit or "," in unit else unit
 
 
+def _numbers(table: Table, column: str) -> np.ndarray:
+    """A column in SI units, as far as its header tells."""
+    return table.numbers(column) * SI.get(unit_of(column), ("", 1.0))[1]
+
+
+def _unit_and_scale(column: str, default: str) -> str:
+    """How a channel's table says it: `unit = "rad", scale = 0.0174533`."""
+    unit, scale = SI.get(unit_of(column), (unit_of(column) or default, 1.0))
+    return f"unit = {quoted(unit)}" + (f", scale = {scale:.9g}" if scale != 1.0 else "")
+
+
 def _kind(name: str, entry: Entry) -> str | None:
     """The quantity of the model that a column seems to be."""
     word, quantities = _word(name), tuple(entry.quantities)
@@ -218,11 +260,11 @@ def _time_unit(name: str) -> str:
 def data_scales(table: Table, columns: Columns, time: np.ndarray) -> Scales:
     """Root mean squares, and the time of one radian at the strongest frequency of the first output."""
     duration = float(time[-1] - time[0]) or 1.0
-    force = max((_spread(table.numbers(name)) for name in columns.inputs.values()), default=1.0)
+    force = max((_spread(_numbers(table, name)) for name in columns.inputs.values()), default=1.0)
     if not columns.outputs:
         return Scales(force, 1.0, duration / 20)
     quantity, column = next(iter(columns.outputs.items()))
-    values = table.numbers(column)
+    values = _numbers(table, column)
     period = duration / max(_strongest(values[np.isfinite(values)]), 1.0)
     radian = period / (2 * np.pi)
     power = 2 if quantity.startswith("acceleration") else 1 if quantity.startswith("velocity") else 0
@@ -289,17 +331,19 @@ def _data(
     lines.append(f"train = {{ samples = [0, {split}] }}")
     lines.append(f"{'' if split < samples - 3 else '# '}test = {{ samples = [{split}, {quoted('end')}] }}")
     columns_listed = ", ".join(repr(name) for name in table.names[:20])
-    lines += ["", f"# There are: {columns_listed}.", "[data.inputs]"]
-    lines.append("# between samples an input is 'zoh' (held), 'linear', 'bandlimited' (smooth) or 'periodic'")
+    lines += ["", f"# There are: {columns_listed}."]
+    if entry.inputs:
+        lines.append("[data.inputs]")
+        lines.append("# between samples an input is 'zoh' (held), 'linear', 'bandlimited' (smooth) or 'periodic'")
     for name in entry.inputs:
         column = columns.inputs.get(name, "FILL IN")
         word = _intersample(table, columns.inputs.get(name), step)
-        unit = unit_of(column) or entry.inputs[name]
-        lines.append(f"{name} = {{ column = {quoted(column)}, unit = {quoted(unit)}, intersample = {quoted(word)} }}")
-    lines += ["", "[data.outputs]", "# an empty cell is a missing sample; scale = 1e-3 would turn mm into m"]
+        unit = _unit_and_scale(column, entry.inputs[name])
+        lines.append(f"{name} = {{ column = {quoted(column)}, {unit}, intersample = {quoted(word)} }}")
+    lines += [""] if entry.inputs else []
+    lines += ["[data.outputs]", "# an empty cell is a missing sample; scale = 1e-3 would turn mm into m"]
     for name, column in (columns.outputs or {next(iter(entry.quantities)): "FILL IN"}).items():
-        unit = unit_of(column) or entry.units.get(name, "")
-        lines.append(f"{name} = {{ column = {quoted(column)}, unit = {quoted(unit)} }}")
+        lines.append(f"{name} = {{ column = {quoted(column)}, {_unit_and_scale(column, entry.units.get(name, ''))} }}")
     return "\n".join(lines) + "\n"
 
 
@@ -371,14 +415,14 @@ def _rest(table: Table, columns: Columns, entry: Entry, scales: Scales) -> str:
             name = "d" * i + coordinate
             scale = scales.length / scales.time**i
             if name in measured:
-                values = table.numbers(measured[name])
+                values = _numbers(table, measured[name])
                 finite = values[np.isfinite(values)]
                 centre, scale = float(finite[0]) if len(finite) else 0.0, _spread(values)
                 lines.append(f"{name} = {quoted(f'Normal({_round(centre)}, {_round(0.3 * scale)})')}")
             else:
                 lines.append(f"{name} = {quoted(f'Normal(0, {_round(scale)})')}")
     output = next(iter(columns.outputs), "position")
-    spread = _spread(table.numbers(columns.outputs[output])) if columns.outputs else 1.0
+    spread = _spread(_numbers(table, columns.outputs[output])) if columns.outputs else 1.0
     lines.append(f"""
 # The noise of each output is inferred with a wide prior unless it is given here.
 [noise]

@@ -13,7 +13,7 @@ import numpy as np
 from probsysid.errors import InputError, did_you_mean
 from probsysid.experiment import Question
 from probsysid.identify import default_noise
-from probsysid.importing import Channel, record_from_table
+from probsysid.importing import Channel, read_record
 from probsysid.importing.tables import Table, read_table
 from probsysid.model import Model, derivative_name
 from probsysid.odefilter.solver import Solver
@@ -209,7 +209,7 @@ def _one_record(key: str, section: DataSection, folder: Path, tables: dict[Any, 
     if (path, options) not in tables:
         separator, decimal, encoding, skip = options
         tables[path, options] = read_table(path, separator=separator, decimal=decimal, encoding=encoding, skip=skip)
-    record, notes = record_from_table(
+    record, notes = read_record(
         tables[path, options],
         inputs={name: Channel(**dict(channel)) for name, channel in section.inputs.items()},
         outputs={name: Channel(**dict(channel)) for name, channel in section.outputs.items()},

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from probsysid._version import __version__
-from probsysid.errors import InputError, SamplingError
+from probsysid.errors import InputError, SamplingError, said_later
 from probsysid.identify import identify
 from probsysid.posterior import Posterior
 from probsysid.states import States
@@ -95,26 +95,27 @@ def _identify(plan: Plan, candidate: Candidate, left: Path, progress: bool, log:
     checkpoint = left / f"{candidate.name}.npz"
     if checkpoint.exists():
         log.note(f"going on from {checkpoint}")
-    posterior = identify(
-        candidate.model,
-        plan.training,
-        question.priors,
-        question.noise,
-        question.initials,
-        solver=plan.solver,
-        sampler=plan.sampler,
-        model_error=question.model_error or None,
-        seed=plan.study.seed,
-        progress=progress,
-        checkpoint=checkpoint,
-    )
+    with said_later():
+        posterior = identify(
+            candidate.model,
+            plan.training,
+            question.priors,
+            question.noise,
+            question.initials,
+            solver=plan.solver,
+            sampler=plan.sampler,
+            model_error=question.model_error or None,
+            seed=plan.study.seed,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
     log.note(f"{posterior!r}; {posterior.settings['seconds']:.1f} s, {posterior.settings['sweeps']:.1f} sweeps")
     return posterior
 
 
 def work_out(plan: Plan, candidate: Candidate, posterior: Posterior, say: Say) -> Result:
     """States and free runs of a posterior; what fails is said, and the rest goes on."""
-    problems: list[str] = []
+    problems = list(posterior.doubts)
     states: dict[int, States] = {}
     if plan.study.report.states:
         say(f"smoothing the states of {candidate.name}")
@@ -180,14 +181,16 @@ def _as_used(plan: Plan, tables: dict[str, Any], out: Path) -> dict[str, Any]:
 
 
 def _figures(result: Result, place: Path) -> None:
-    from probsysid.report.marginals import plot_fit, plot_marginals
+    from probsysid.report.figures import plot_fit, plot_marginals
 
     place.mkdir()
     _attempt(lambda: plot_marginals(result.posterior, place / "marginals.png"))
     for run in result.runs:
         for which in ("train", "test"):
             part = run.part(which)
-            for output in part.scored if part is not None and run.finite else ():
+            if part is None or not run.finite:
+                continue
+            for output in part.scored:
                 stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(run.measured.name).stem)
                 plot_fit(part, place / f"fit-{stem}-{which}-{output}.png", output=output)
 

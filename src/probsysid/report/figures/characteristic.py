@@ -34,6 +34,7 @@ def plot_characteristic(
     ylabel: str,
     points: tuple[np.ndarray, np.ndarray] | None = None,
     reference: Float[np.ndarray, " point"] | None = None,
+    known_as: str = "published",
     difference: str = "2 sd of the posterior",
 ) -> Figure:
     """Force against position or velocity: mean with measured points, and beside it the width of the posterior."""
@@ -46,7 +47,7 @@ def plot_characteristic(
     left.plot(grid, mean, color=POSTERIOR, lw=1.5, label="posterior mean")
     left.fill_between(grid, low, high, color=POSTERIOR, alpha=0.3, lw=0)
     if reference is not None:
-        left.plot(grid, reference, color=TRUTH, lw=1.0, ls="--", label="published")
+        left.plot(grid, reference, color=TRUTH, lw=1.0, ls="--", label=known_as)
     legend(left, markerscale=6)
     right.plot(grid, 2 * curves.std(axis=0), color=POSTERIOR, lw=1.2)
     right.set_ylim(bottom=0.0)

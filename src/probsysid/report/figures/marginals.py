@@ -1,6 +1,7 @@
 """Histograms and densities of prior and posterior."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.stats import gaussian_kde
 
-from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, labelled, legend, panels
+from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, labelled, legend, panels, written
 
 if TYPE_CHECKING:
     from probsysid.posterior import Posterior
@@ -25,6 +26,32 @@ def prior_draws(posterior: "Posterior", count: int = PRIOR_DRAWS) -> dict[str, n
     space = posterior.question.space
     values = space.values(space.sample(jax.random.key(0), count))
     return {name: np.asarray(value) for name, value in values.items() if np.ndim(value) == 1}
+
+
+def plot_marginals(
+    posterior: "Posterior", path: str | Path | None = None, *, truth: Mapping[str, float] | None = None
+) -> Figure:
+    """The posterior of every quantity, close up: a prior much wider shows as a flat line; a line at the truth."""
+    names = list(posterior.columns)
+    figure, flat = _grid(len(names), columns=3, width=10.0, height=2.6)
+    prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
+    units = posterior.settings.get("units", {})
+    for name, axis in zip(names, flat, strict=False):
+        draws, known = posterior.columns[name][chosen], (truth or {}).get(name)
+        middle, spread = np.median(draws), np.ptp(np.quantile(draws, [0.005, 0.995]))
+        low, high = middle - 1.2 * spread, middle + 1.2 * spread
+        if known is not None:
+            low, high = min(low, known - 0.2 * spread), max(high, known + 0.2 * spread)
+            axis.axvline(known, color=TRUTH, lw=1.2, label="truth")
+        _density(axis, draws, POSTERIOR, "posterior", bins=30)
+        if name in prior:
+            grid = np.linspace(low, high, 200)
+            axis.plot(grid, gaussian_kde(prior[name])(grid), color=PRIOR, ls="--", label="prior")
+        axis.set_xlim(low, high)
+        axis.set_xlabel(labelled(name, units))
+        _tidy(axis, ticks=4)
+    legend(flat[0])
+    return written(figure, path)
 
 
 def plot_prior_posterior(
@@ -75,17 +102,17 @@ def plot_apart(posterior: "Posterior", names: Sequence[str], reference: Mapping[
     return figure
 
 
-def _grid(count: int) -> tuple[Figure, list[Axes]]:
-    columns = min(COLUMNS, count)
+def _grid(count: int, columns: int = COLUMNS, **size: float) -> tuple[Figure, list[Axes]]:
+    columns = min(columns, count)
     rows = -(-count // columns)
-    figure, axes = panels(rows, columns)
+    figure, axes = panels(rows, columns, **size)
     flat = list(axes.flat)
     hide(flat[count:])
     return figure, flat
 
 
-def _density(axis: Axes, draws: np.ndarray, color: str, label: str) -> None:
-    axis.hist(draws, bins=40, density=True, color=color, alpha=0.35)
+def _density(axis: Axes, draws: np.ndarray, color: str, label: str, bins: int = 40) -> None:
+    axis.hist(draws, bins=bins, density=True, color=color, alpha=0.35)
     low, high = np.quantile(draws, [0.001, 0.999])
     margin = 0.3 * (high - low)
     grid = np.linspace(low - margin, high + margin, 300)
@@ -102,9 +129,9 @@ def _view(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
     return float(min(low, after.min())), float(max(high, after.max()))
 
 
-def _tidy(axis: Axes) -> None:
+def _tidy(axis: Axes, ticks: int = 2) -> None:
     axis.set_yticks([])
     axis.set_ylim(bottom=0.0)
-    axis.xaxis.set_major_locator(MaxNLocator(2))
+    axis.xaxis.set_major_locator(MaxNLocator(ticks))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
     axis.tick_params(labelsize="small")

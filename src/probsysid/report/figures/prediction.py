@@ -1,10 +1,53 @@
 """Predicted against measured on a test record."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from probsysid.report.figures.style import ERROR, MEASURED, POSTERIOR, legend, mark_zoom, panels, quantile_band, thinned
+from probsysid.report.figures.style import (
+    ERROR,
+    MEASURED,
+    POSTERIOR,
+    labelled,
+    legend,
+    mark_zoom,
+    panels,
+    quantile_band,
+    thinned,
+    written,
+)
+
+if TYPE_CHECKING:
+    from probsysid.simulate import Simulation
+
+
+def plot_fit(
+    simulation: "Simulation",
+    path: str | Path | None = None,
+    *,
+    output: str | None = None,
+    zoom: slice | None = None,
+) -> Figure:
+    """Measured and simulated output with a 90 % band over the posterior, and the error below."""
+    name, record = output or simulation.scored[0], simulation.record
+    measured, mean = np.asarray(record.outputs[name]), simulation.mean(name)
+    low, high = simulation.band(0.9, name)
+    window = zoom or slice(0, record.samples)
+    time = record.time[window]
+    figure, axes = panels(2, 1, width=9.0, height=2.05, sharex=True, height_ratios=[2, 1])
+    top, bottom = axes[:, 0]
+    top.plot(time, measured[window], ".", color=MEASURED, ms=3, label="measured")
+    top.plot(time, mean[window], color=POSTERIOR, lw=1.2, label="posterior mean, free run")
+    top.fill_between(time, low[window], high[window], color=POSTERIOR, alpha=0.3, lw=0, label="90 % of the posterior")
+    top.set_ylabel(labelled(name, record.units))
+    legend(top, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    bottom.plot(time, (measured - mean)[window], color=ERROR, lw=0.8)
+    bottom.set_ylabel("error")
+    bottom.set_xlabel("time [s]")
+    return written(figure, path)
 
 
 def plot_prediction(

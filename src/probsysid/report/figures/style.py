@@ -1,6 +1,7 @@
 """What the figures have in common."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -61,3 +62,11 @@ def hide(axes: Sequence[Axes]) -> None:
     """Blank panels of a grid that is not full."""
     for axis in axes:
         axis.set_axis_off()
+
+
+def written(figure: Figure, path: str | Path | None) -> Figure:
+    """The figure, saved and closed if there is a path for it."""
+    if path is not None:
+        figure.savefig(path, dpi=150)
+        plt.close(figure)
+    return figure

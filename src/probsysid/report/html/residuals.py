@@ -1,74 +1,17 @@
-"""Are the one-step prediction errors white, and free of the input?  If not, the model or the noise is wrong."""
+"""Pictures of the one-step prediction errors: are they white, and free of the input?"""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.signal
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
-from scipy.stats import chi2
 
 from probsysid.record import Record
 from probsysid.report.html.series import BLUE, VERMILION
+from probsysid.residuals import Residuals, analyse, verdict
 
-LAGS = 40
-SIGNIFICANT = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class Residuals:
-    """Whitened one-step prediction errors of one output, and what they say."""
-
-    values: np.ndarray
-    samples: np.ndarray
-    """Which sample each belongs to: missing ones have none."""
-    correlation: np.ndarray
-    """At lags 1, 2, ..."""
-    probability: float
-    """Of correlations at least as large if the errors were white (Ljung and Box)."""
-
-    @property
-    def spread(self) -> float:
-        """Their standard deviation: 1 if noise and model are right."""
-        return float(np.std(self.values))
-
-    @property
-    def bound(self) -> float:
-        """95 % of the correlations of white noise lie within."""
-        return 1.96 / float(np.sqrt(len(self.values)))
-
-    @property
-    def white(self) -> bool:
-        return self.probability > SIGNIFICANT
-
-
-def analyse(innovations: np.ndarray, measured: np.ndarray | None = None) -> Residuals | None:
-    """The mean over draws; missing samples, NaN in `measured`, are left out.  None if there is too little to say."""
-    values = innovations.mean(axis=0)
-    present = np.isfinite(values) if measured is None else np.isfinite(values) & np.isfinite(measured)
-    samples = np.flatnonzero(present)
-    values = values[samples]
-    if len(values) < 20 or np.std(values) == 0:
-        return None
-    centred = values - values.mean()
-    lags = min(LAGS, len(values) // 4)
-    full = scipy.signal.correlate(centred, centred, method="fft")[len(centred) - 1 :]
-    correlation = full[1 : lags + 1] / full[0]
-    count = len(values)
-    statistic = count * (count + 2) * np.sum(correlation**2 / (count - np.arange(1, lags + 1)))
-    return Residuals(values, samples, correlation, float(chi2.sf(statistic, lags)))
-
-
-def verdict(output: str, found: Residuals) -> str:
-    """In a sentence."""
-    spread = f"standard deviation {found.spread:.2f} (1 expected)"
-    if found.white:
-        return f"{output}: white as far as the data can tell (Ljung-Box p = {found.probability:.2g}); {spread}."
-    return (
-        f"{output}: not white (Ljung-Box p = {found.probability:.1g}); {spread}. Something is left that the model does "
-        "not explain: look at the spectrum for where, or try another model or model_error."
-    )
+__all__ = ["analyse", "residual_figures", "verdict"]
 
 
 def residual_figures(found: Residuals, record: Record) -> list[Any]:

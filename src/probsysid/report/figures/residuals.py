@@ -1,0 +1,33 @@
+"""Do one-step prediction errors look like noise?"""
+
+from typing import Any
+
+import numpy as np
+import scipy.signal
+from matplotlib.figure import Figure
+
+from probsysid.report.figures.style import ERROR, POSTERIOR, panels
+from probsysid.residuals import Residuals
+
+
+def plot_residuals(found: Residuals, path: Any = None, rate: float = 1.0) -> Figure:
+    """Over the samples, against themselves some samples later, over frequency; dashed: what white noise would do."""
+    figure, axes = panels(1, 3, width=9.0, height=2.4)
+    errors, correlation, spectrum = axes[0]
+    errors.plot(found.samples, found.values, ".", color=POSTERIOR, ms=2)
+    for level in (-2.0, 2.0):
+        errors.axhline(level, color="0.4", ls="--", lw=0.8)
+    errors.set(xlabel="sample", ylabel="error / sd", title=f"spread {found.spread:.2f} (1 expected)")
+    lags = np.arange(1, len(found.correlation) + 1)
+    correlation.vlines(lags, 0, found.correlation, color=POSTERIOR if found.white else ERROR, lw=1.5)
+    for level in (-found.bound, found.bound):
+        correlation.axhline(level, color="0.4", ls="--", lw=0.8)
+    correlation.set(xlabel="lag [samples]", ylabel="correlation", title=f"white: p = {found.probability:.2g}")
+    pieces = min(len(found.values), max(32, len(found.values) // 8))
+    frequency, density = scipy.signal.welch(found.values, fs=rate, nperseg=pieces)
+    spectrum.semilogy(frequency[1:], density[1:] * rate / 2, color=POSTERIOR, lw=1)
+    spectrum.axhline(1.0, color="0.4", ls="--", lw=0.8)
+    spectrum.set(xlabel="frequency [Hz]" if rate != 1 else "frequency [1/sample]", ylabel="density / white")
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure

@@ -1,0 +1,114 @@
+"""Are the one-step prediction errors white, and as large as they should be?  If not, the model or the noise is wrong.
+
+Model error is not integration error.  Divided by the standard deviation that noise, state and integration give them,
+the errors of a right model are independent standard normals.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.signal
+from scipy.stats import chi2
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LAGS = 40
+SIGNIFICANT = 0.01
+
+DOUBTFUL = 1e-6
+"""Probability below which correlated errors are worth a warning: no accident in a thousand runs."""
+
+TOO_WIDE = 1.5
+"""Standard deviation of the whitened errors from which on a fixed noise level is called too low: for right ones it is
+1 +- 0.7 / sqrt(samples)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Whitened one-step prediction errors of one output, and what they say."""
+
+    values: np.ndarray
+    samples: np.ndarray
+    """Which sample each belongs to: missing ones have none."""
+    correlation: np.ndarray
+    """At lags 1, 2, ..."""
+    probability: float
+    """Of correlations at least as large if the errors were white (Ljung and Box)."""
+
+    @property
+    def spread(self) -> float:
+        """Their standard deviation: 1 if noise and model are right."""
+        return float(np.std(self.values))
+
+    @property
+    def bound(self) -> float:
+        """95 % of the correlations of white noise lie within."""
+        return 1.96 / float(np.sqrt(len(self.values)))
+
+    @property
+    def white(self) -> bool:
+        return self.probability > SIGNIFICANT
+
+    def plot(self, path: Any = None, rate: float = 1.0) -> "Figure":
+        """Errors over the samples, their correlation, and their spectrum; `rate` is the sampling rate in Hz."""
+        from probsysid.report.figures.residuals import plot_residuals
+
+        return plot_residuals(self, path, rate)
+
+
+def analyse(innovations: np.ndarray, measured: np.ndarray | None = None) -> Residuals | None:
+    """The mean over draws; missing samples, NaN in `measured`, are left out.  None if there is too little to say."""
+    values = innovations.mean(axis=0)
+    present = np.isfinite(values) if measured is None else np.isfinite(values) & np.isfinite(measured)
+    samples = np.flatnonzero(present)
+    values = values[samples]
+    if len(values) < 20 or np.std(values) == 0:
+        return None
+    centred = values - values.mean()
+    lags = min(LAGS, len(values) // 4)
+    full = scipy.signal.correlate(centred, centred, method="fft")[len(centred) - 1 :]
+    correlation = full[1 : lags + 1] / full[0]
+    count = len(values)
+    statistic = count * (count + 2) * np.sum(correlation**2 / (count - np.arange(1, lags + 1)))
+    return Residuals(values, samples, correlation, float(chi2.sf(statistic, lags)))
+
+
+def verdict(output: str, found: Residuals) -> str:
+    """In a sentence."""
+    spread = f"standard deviation {found.spread:.2f} (1 expected)"
+    if found.white:
+        return f"{output}: white as far as the data can tell (Ljung-Box p = {found.probability:.2g}); {spread}."
+    return (
+        f"{output}: not white (Ljung-Box p = {found.probability:.1g}); {spread}. Something is left that the model does "
+        "not explain: look at the spectrum for where, or try another model or model_error."
+    )
+
+
+def doubts(found: Mapping[str, Residuals], fixed_noise: Mapping[str, Any]) -> list[str]:
+    """Sentences for those outputs whose errors say that something is wrong."""
+    sentences = []
+    for output, residuals in found.items():
+        if output in fixed_noise and residuals.spread > TOO_WIDE:
+            sentences.append(
+                f"the noise of {output!r} is fixed at {fixed_noise[output]:.3g}, and one-step prediction errors are "
+                f"{residuals.spread:.2g} times as large as noise and integration error allow: the posterior is far too "
+                "narrow and may be far off. Let the noise be inferred, or switch on model_error."
+            )
+        elif residuals.probability < DOUBTFUL:
+            lag = 1 + int(np.argmax(np.abs(residuals.correlation)))
+            fixed = (
+                f" The noise is fixed at {fixed_noise[output]:.3g}: far too low, that alone would do it. Let it be "
+                "inferred."
+                if output in fixed_noise
+                else ""
+            )
+            sentences.append(
+                f"one-step prediction errors of {output!r} are not white (correlation "
+                f"{residuals.correlation[lag - 1]:.2f} at lag {lag}, Ljung-Box p = {residuals.probability:.1g}): the "
+                "data disagree with the model more than noise and integration error allow. Look at the residuals in "
+                f"the report, switch on model_error, or compare with a richer model by evidence.{fixed}"
+            )
+    return sentences

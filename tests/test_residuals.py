@@ -1,0 +1,95 @@
+"""One-step prediction errors: white where model and noise are right, and called out where they are not."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probsysid as ps
+from probsysid.residuals import analyse, doubts
+from tests import duffing
+
+SAMPLES = 200
+
+
+@pytest.fixture(scope="module")
+def record() -> ps.Record:
+    return duffing.measure(SAMPLES)
+
+
+def identified(record: ps.Record, **changes: Any) -> ps.Posterior:
+    return ps.identify(duffing.model, record, **duffing.options(**changes))
+
+
+@pytest.fixture(scope="module")
+def posterior(record: ps.Record) -> ps.Posterior:
+    missing = np.array(record.outputs["position"])
+    missing[50:60] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return identified(record.replace(outputs={"position": missing}))
+
+
+def test_a_right_model_leaves_white_noise(posterior: ps.Posterior) -> None:
+    residuals = posterior.residuals("position")
+    count = len(residuals.values)
+    assert count == SAMPLES - 11  # the first and the missing ones
+    assert np.isnan(posterior.errors[0][50:60]).all()
+    # a standard deviation of that many standard normals, and a probability that is uniform
+    assert abs(residuals.spread - 1) < 4 / np.sqrt(2 * count)
+    assert residuals.probability > 1e-3
+    assert posterior.doubts == []
+
+
+def test_they_are_those_of_the_smoother(posterior: ps.Posterior) -> None:
+    """The smoother's forward pass is another program; every particle with its weight."""
+    states = posterior.states(draws=400)
+    mean, spread = states.innovations["position"].mean(axis=0), states.innovations["position"].std(axis=0)
+    found = posterior.errors[0][:, 0]
+    seen = np.isfinite(found)
+    # 400 draws of 128 particles: the mean of the draws is that close to the weighted mean
+    assert np.all(np.abs(mean[seen] - found[seen]) < 5 * spread[seen] / np.sqrt(400) + 1e-9)
+
+
+def test_saved_and_loaded(posterior: ps.Posterior, tmp_path: Path) -> None:
+    posterior.save(tmp_path / "p.nc")
+    again = ps.Posterior.load(tmp_path / "p.nc")
+    np.testing.assert_array_equal(again.errors[0], posterior.errors[0])
+    assert again.residuals().probability == posterior.residuals().probability
+    assert again.doubts == []
+
+
+def test_a_missing_term_is_called_out(record: ps.Record) -> None:
+    priors = {**duffing.PRIORS, "k3": 1e-6}
+    with pytest.warns(ps.ModelWarning, match="errors of 'position' are not white .* compare with a richer model"):
+        posterior = identified(record, priors=priors)
+    assert len(posterior.doubts) == 1
+    assert not posterior.residuals().white
+
+
+def test_a_noise_level_fixed_too_low_is_called_out(record: ps.Record) -> None:
+    with pytest.warns(ps.ModelWarning, match=r"noise .* fixed at 0.002.* be inferred"):
+        identified(record, noise={"position": duffing.NOISE / 10})
+
+
+def test_noise_that_is_too_large_for_what_was_given() -> None:
+    """The sentence on its own: white errors, three times too large."""
+    found = analyse(3 * np.random.default_rng(0).standard_normal((1, 300)))
+    assert found is not None
+    assert doubts({"y": found}, {}) == []  # inferred noise would have grown
+    (sentence,) = doubts({"y": found}, {"y": 0.5})
+    assert sentence.startswith("the noise of 'y' is fixed at 0.5, and one-step prediction errors are 3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("velocity",), "there is no output 'velocity'; the model has: position"),
+        (("position", 1), "there are no residuals for record 1; 1 records have them"),
+    ],
+)
+def test_refusals(posterior: ps.Posterior, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ps.InputError, match=message):
+        posterior.residuals(*arguments)

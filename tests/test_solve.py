@@ -1,0 +1,42 @@
+"""The solver on its own: uncertain initial values are carried along, neither lost nor narrowed."""
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+import probsysid as ps
+from probsysid import dist
+
+MATRIX = np.array([[0.0, 1.0], [-2.0, -0.3]])
+SD = np.array([0.1, 0.2])
+
+model = ps.Model({"x": 2}, lambda s, u, p: {"x": -2.0 * s.x - 0.3 * s.dx}, lambda s, u, p: {"y": s.x})
+
+
+@pytest.fixture(scope="module", params=[1, 4])
+def solution(request: pytest.FixtureRequest) -> ps.Solution:
+    initial = {"x": dist.Normal(1.0, SD[0]), "dx": dist.Normal(0.5, SD[1])}
+    return ps.solve(model, {}, np.linspace(0, 10, 51), initial=initial, solver=ps.Solver(substeps=request.param))
+
+
+def exact(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd of the position."""
+    rows = np.array([expm(MATRIX * t)[0] for t in time])
+    return rows @ [1.0, 0.5], np.sqrt(rows**2 @ SD**2)
+
+
+def test_a_gaussian_start_of_a_linear_ode(solution: ps.Solution) -> None:
+    between = np.linspace(0, 10, 37)
+    for part, time in ((solution, solution.time), (solution.at(between), between)):
+        mean, sd = exact(time)
+        # the integration's own error is far below
+        np.testing.assert_allclose(part.mean["x"], mean, atol=1e-4)
+        np.testing.assert_allclose(part.sd["x"], sd, rtol=1e-4)
+
+
+def test_draws_have_that_spread(solution: ps.Solution) -> None:
+    draws = solution.samples(4000)["x"]
+    mean, sd = exact(solution.time)
+    # four standard errors of a mean and of a standard deviation
+    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), 4 * sd / np.sqrt(4000))
+    np.testing.assert_array_less(np.abs(draws.std(axis=0) / sd - 1), 4 / np.sqrt(2 * 4000))
