@@ -43,6 +43,21 @@ Channel = Float[np.ndarray, "T"]
 class Record:
     """One experiment: named inputs and outputs, sampled at common times.  Read-only.
 
+    Args:
+        inputs: name -> samples, or a function of the time in seconds.
+        outputs: name -> samples; NaN where one is missing.
+        dt: the sampling step in seconds, or
+        time: the time of each sample (increasing, uniform or not).
+        samples: how many, with `dt`, when no channel tells.
+        start: the time of sample 0, with `dt`.
+        intersample: what the inputs do between samples; one word for all, or name -> word.  `"linear"` is the
+            default; `"zoh"`: held, as a digital-to-analogue converter does; `"bandlimited"`: smooth, no frequency
+            above half the sampling rate, as behind an anti-aliasing filter; `"periodic"`: the same, and the
+            record is one or several whole periods.  The last two need uniform sampling.  A function needs no
+            word.
+        units: name -> unit, for labels and tables.
+        name: how reports call the record.
+
     Attributes: `time` (T,), `dt` (None unless the sampling is uniform), `inputs`, `outputs`, `intersample`,
     `units` (read-only mappings by channel name), `name`, and the properties below.
     """
@@ -68,20 +83,6 @@ class Record:
         units: Mapping[str, str] | None = None,
         name: str | None = None,
     ):
-        """Check and keep the data.
-
-        inputs: name -> samples, or a function of the time in seconds.
-        outputs: name -> samples; NaN where one is missing.
-        dt, time: the sampling step in seconds, or the time of each sample (increasing, uniform or not).
-        samples: how many, with `dt`, when no channel tells.
-        start: the time of sample 0, with `dt`.
-        intersample: what the inputs do between samples; one word for all, or name -> word.  "linear" is the
-            default; "zoh": held, as a digital-to-analogue converter does; "bandlimited": smooth, no frequency
-            above half the sampling rate, as behind an anti-aliasing filter; "periodic": the same, and the
-            record is one or several whole periods.  The last two need uniform sampling.  A function needs no
-            word.
-        units: name -> unit, for labels and tables.
-        """
         inputs, outputs = _channels("inputs", inputs), _channels("outputs", outputs)
         driven = {key: v if callable(v) else _samples(f"input {key!r}", v) for key, v in inputs.items()}
         measured = {key: _samples(f"output {key!r}", v) for key, v in outputs.items()}

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DRIVER = shutil.which("chromedriver")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = "chromium and chromedriver are not installed (Debian: apt-get install chromium chromium-driver)"
@@ -120,3 +122,11 @@ def browser() -> Iterator[Browser]:
     finally:
         process.terminate()
         process.wait(20)
+
+
+def opened() -> Iterator[Browser]:
+    """A window for the tests of a module, which are skipped where there is no browser; make it a fixture."""
+    if not available():
+        pytest.skip(MISSING)
+    with browser() as window:
+        yield window

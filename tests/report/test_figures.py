@@ -13,9 +13,9 @@ from probsysid.report.figures.characteristic import plot_characteristic, plot_lo
 from probsysid.report.figures.corner import plot_corner
 from probsysid.report.figures.degeneracy import plot_degeneracy
 from probsysid.report.figures.evolution import plot_evolution
-from probsysid.report.figures.marginals import plot_apart, plot_prior_posterior
+from probsysid.report.figures.marginals import plot_apart, plot_marginals, plot_prior_posterior
 from probsysid.report.figures.paths import plot_paths
-from probsysid.report.figures.prediction import plot_prediction
+from probsysid.report.figures.prediction import plot_fit, plot_prediction
 from probsysid.report.figures.signals import plot_signals
 from probsysid.report.figures.spectrum import plot_spectrum
 from probsysid.states import States
@@ -48,6 +48,26 @@ def test_prior_and_posterior_relative_to_the_truth(posterior: ps.Posterior, tmp_
     drawn(figure, tmp_path)
     assert [axis.get_xlabel() for axis in figure.axes] == [f"{name} / true value" for name in duffing.TRUTH]
     assert all(axis.lines[-1].get_xdata()[0] == 1.0 for axis in figure.axes)
+
+
+def test_marginals_are_of_everything_and_reach_the_truth(posterior: ps.Posterior, tmp_path: Path) -> None:
+    figure = plot_marginals(posterior, tmp_path / "marginals.png", truth={"m": 3.0})
+    assert (tmp_path / "marginals.png").stat().st_size > 0
+    assert not matplotlib.pyplot.fignum_exists(figure.number)  # what is written is closed
+    shown = {axis.get_xlabel().split(" [")[0]: axis for axis in figure.axes if axis.get_xlabel()}
+    assert list(shown) == list(posterior.columns)
+    low, high = shown["m"].get_xlim()
+    assert low < posterior.mean("m") < 3.0 < high
+
+
+def test_a_fit_shows_the_measured_and_the_error(posterior: ps.Posterior, tmp_path: Path) -> None:
+    simulation = posterior.simulate(posterior.records[0], particles=16)
+    figure = plot_fit(simulation, zoom=slice(10, 40))
+    drawn(figure, tmp_path)
+    top, bottom = figure.axes
+    measured = posterior.records[0].outputs["position"][10:40]
+    np.testing.assert_array_equal(top.lines[0].get_ydata(), measured)
+    np.testing.assert_allclose(bottom.lines[0].get_ydata(), measured - simulation.mean()[10:40])
 
 
 def test_prior_and_posterior_apart(posterior: ps.Posterior, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The report: what it says, that it needs nothing else, and that a browser shows it."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +16,7 @@ from probsysid.report.html.thin import BINS, chosen
 from probsysid.report.page import _anything, render
 from probsysid.study.equations import parse
 from probsysid.study.mathml import equation_of_motion, output_equation
-from tests.report.browser import MISSING, Browser, available, browser
+from tests.report.browser import Browser, opened
 from tests.study.small import fitted, loaded
 
 READY = (
@@ -185,12 +184,7 @@ def test_white_and_coloured_errors_are_told_apart() -> None:
 # In a browser
 
 
-@pytest.fixture(scope="module")
-def window() -> Iterator[Browser]:
-    if not available():
-        pytest.skip(MISSING)
-    with browser() as opened:
-        yield opened
+window = pytest.fixture(scope="module")(opened)
 
 
 def test_a_browser_shows_it_without_an_error(window: Browser) -> None:

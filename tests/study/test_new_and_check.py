@@ -67,6 +67,18 @@ def test_own_equations_milliseconds_and_a_held_input(tmp_path: Path) -> None:
     assert plan.measured[0].record.dt == pytest.approx(1e-3)
 
 
+def test_a_record_without_an_input_gets_an_equation_without_one(tmp_path: Path) -> None:
+    time = 0.01 * np.arange(300)
+    write_csv(tmp_path / "d.csv", {"t": time, "angle [deg]": np.exp(-time) * np.cos(6 * time)})
+    result = call("new", tmp_path / "s", "--data", tmp_path / "d.csv")
+    assert result.exit_code == 0, result.stderr
+    assert "fill it in" not in result.stdout
+    plan, _ = load_plan(tmp_path / "s.toml")
+    assert plan.candidates[0].model.input_names == ()
+    # six radians a second, and the nearest line of a spectrum over three seconds
+    assert float(np.exp(plan.candidates[0].question.priors["omega"].loc)) == pytest.approx(6, rel=0.2)
+
+
 def test_decimal_commas_and_an_old_encoding(tmp_path: Path) -> None:
     rows = "".join(f"{k};{0.1 * k:.1f};{k % 7},5\n".replace(".", ",") for k in range(100))
     (tmp_path / "d.csv").write_bytes(("Zeit [ms];Moment [N m];Winkel [°]\n" + rows).encode("latin-1"))
@@ -74,8 +86,9 @@ def test_decimal_commas_and_an_old_encoding(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert "it is read as cp1252" in result.stdout
     plan, _ = load_plan(tmp_path / "s.toml")
-    assert plan.measured[0].record.outputs["position"][3] == 3.5
-    assert plan.measured[0].record.units["position"] == "°"
+    # the sine of an angle in degrees would be nonsense
+    assert plan.measured[0].record.outputs["position"][3] == pytest.approx(np.radians(3.5))
+    assert plan.measured[0].record.units["position"] == "rad"
 
 
 def test_without_time_or_names(tmp_path: Path) -> None:

@@ -60,4 +60,7 @@ def browse(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.n
 
 def _subtract(likelihood: np.ndarray, energies: np.ndarray) -> np.ndarray:
     """One row after the other, so that it does not matter in which portions they come."""
-    return np.subtract.reduce(np.concatenate([likelihood[None], energies]))
+    result = likelihood.copy()
+    for row in energies:
+        result -= row
+    return result

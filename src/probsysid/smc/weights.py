@@ -57,6 +57,9 @@ def normalise(log_weights: Float[np.ndarray, "*island member"]) -> Float[np.ndar
 
 def finite_or_lost(energies: np.ndarray) -> np.ndarray:
     """Energies with plus infinity, weight zero, for whatever is not a number."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        if np.isfinite(np.sum(energies)):  # the usual case: nothing to copy
+            return energies
     return np.where(np.isfinite(energies), energies, np.inf)
 
 
