@@ -6,6 +6,7 @@ ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint validate perf docs clean
@@ -16,7 +17,7 @@ help:
 	@echo "make lint      ruff and mypy"
 	@echo "make validate  the long statistical studies"
 	@echo "make perf      timings against C and other libraries"
-	@echo "make docs      where the documentation is"
+	@echo "make docs      the documentation as a site in site/"
 	@echo "make clean     remove .venv and everything generated"
 
 # An environment that exists already is used as it is; one without a working pip is made anew.
@@ -47,9 +48,16 @@ validate: $(STAMP)
 perf: $(STAMP)
 	$(PY) perf/kernel.py $(ARGS)
 
-docs: $(STAMP)
-	@echo "The documentation is the Markdown in docs/; start with README.md."
+$(DOCS_STAMP): $(STAMP)
+	@echo "Installing the tools for the documentation into $(VENV) (once)"
+	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+# Tutorials run once and again when they or the package have changed: minutes the first time, seconds after that.
+docs: $(DOCS_STAMP)
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html -d build/docs docs site
+	@echo "The documentation is in site/index.html"
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist demo
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist demo site docs/tutorials
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,20 +1,77 @@
-"""Identify a Duffing oscillator from a simulated noisy record.
+"""Identify a Duffing oscillator from a csv file.
 
-Run with `python examples/duffing.py [FOLDER]`; writes marginals.png, fit.png and posterior.nc.
+A mass on a hardening spring, shaken by a known force. The logger wrote time, force and position to a csv file; mass,
+damping and both stiffnesses are wanted, with intervals.
 """
 
+# %% [markdown]
+# ## The measurement
+#
+# There is no shaker in this file, so the record is simulated (by SciPy's integrator, at tolerances where its own error
+# does not matter) and noise of 0.5 mm is added. From here on, only the csv file is used.
+
+# %%
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from scipy.integrate import solve_ivp
 
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="probsysid-"))
+folder.mkdir(parents=True, exist_ok=True)
+truth = {"m": 1.2, "c": 0.8, "k": 90.0, "k3": 4e5}
+
+random = np.random.default_rng(0)
+lines, phases = np.linspace(1.0, 15.0, 30), random.uniform(0, 2 * np.pi, 30)  # a multisine in rad/s
+
+
+def force(t):
+    return 0.25 * np.cos(np.multiply.outer(t, lines) + phases).sum(axis=-1)
+
+
+def motion(t, s):
+    return s[1], (force(t) - truth["c"] * s[1] - truth["k"] * s[0] - truth["k3"] * s[0] ** 3) / truth["m"]
+
+
+time = 0.02 * np.arange(600)
+position = solve_ivp(motion, (0, time[-1]), (0, 0), t_eval=time, rtol=1e-9, atol=1e-12).y[0]
+measured = position + 5e-4 * random.standard_normal(len(time))
+table = pd.DataFrame({"t [s]": time, "F [N]": force(time), "x [mm]": 1e3 * measured})
+table.to_csv(folder / "measurement.csv", index=False, float_format="%.5f")
+print(*(folder / "measurement.csv").read_text().splitlines()[:4], sep="\n")
+
+# %% [markdown]
+# ## Read it
+#
+# Columns go by name. `scale` turns millimetres into metres, so that every constant comes out in SI units. The force is
+# smooth between samples, nothing in it is above half the sampling rate: `bandlimited`. (A force held by a converter is
+# `zoh`; straight lines between samples, `linear`, are the default.) This choice matters: on the Silverbox benchmark a
+# linear force makes the prediction a third worse than a band-limited one, a held force ten times.
+
+# %%
 import probsysid as ps
 from probsysid import dist
-from probsysid.report.marginals import plot_fit, plot_marginals
+from probsysid.importing import Channel, read_record
 
-TRUTH = {"m": 1.0, "c": 0.1, "k": 1.0, "k3": 0.5}
-NOISE = 0.02
+record, remarks = read_record(
+    folder / "measurement.csv",
+    time="t [s]",
+    inputs={"force": Channel("F [N]", unit="N", intersample="bandlimited")},
+    outputs={"position": Channel("x [mm]", unit="m", scale=1e-3)},
+)
+train = record[:300]
+print(record, *remarks, sep="\n")
 
+# %% [markdown]
+# ## Model and priors
+#
+# The equation gives the highest derivative. A prior says what you know before the data: a `LogNormal(log(g), s)` is a
+# positive constant around the guess g, give or take a factor of exp(s). Here the guesses are off by up to a factor of
+# two and the widths say so. The noise level is not given: it is inferred.
+
+# %%
 duffing = ps.Model(
     coordinates={"x": 2},
     dynamics=lambda s, u, p: {"x": (u.force - p.c * s.dx - p.k * s.x - p.k3 * s.x**3) / p.m},
@@ -22,43 +79,49 @@ duffing = ps.Model(
     units={"m": "kg", "c": "N s/m", "k": "N/m", "k3": "N/m^3"},
     name="Duffing oscillator",
 )
+posterior = ps.identify(
+    duffing,
+    train,
+    priors={
+        "m": dist.LogNormal(np.log(1.0), 0.5),
+        "c": dist.LogNormal(np.log(0.5), 1.0),
+        "k": dist.LogNormal(np.log(50.0), 1.0),
+        "k3": dist.LogNormal(np.log(2e5), 1.0),
+    },
+    initial={"x": dist.Normal(0, 0.005), "dx": dist.Normal(0, 0.05)},
+)
+print(posterior.table()[["mean", "sd", "q05", "q95", "unit", "flags"]].to_string(float_format="{:.4g}".format))
+print(posterior.verdict)
 
+# %% [markdown]
+# With probability 90 % a constant lies between `q05` and `q95`, if the equation is right. The last sentence is about
+# the integration: how far the result would move with twice the steps. It was found to be small enough by itself; the
+# number of steps is chosen while the run goes on.
+#
+# ## Does it predict?
+#
+# The second half of the record was not looked at. Every particle is simulated freely, that is, from rest with the force
+# alone, and scored on the second half.
 
-def measure(samples: int = 600, dt: float = 0.2, seed: int = 0) -> ps.Record:
-    """A random-phase multisine force, and the position it causes with noise added."""
-    random = np.random.default_rng(seed)
-    time = dt * np.arange(samples)
-    lines = np.linspace(0.2, 4.0, 40)
-    force = sum(np.cos(line * time + random.uniform(0, 2 * np.pi)) for line in lines) / np.sqrt(len(lines))
-    record = ps.Record(inputs={"force": force}, dt=dt, intersample="bandlimited", units={"force": "N"})
-    exact = ps.solve(duffing, TRUTH, record, solver=ps.Solver(smoothness=5, substeps=8)).mean["position"]
-    noisy = exact + NOISE * random.standard_normal(samples)
-    return record.replace(outputs={"position": noisy}, units={"force": "N", "position": "m"})
+# %%
+from probsysid.report.figures import plot_fit, plot_marginals
 
+simulation = posterior.simulate(record, initial={"x": 0.0, "dx": 0.0}, skip=300)
+print(f"rmse on the second half: {1e3 * simulation.rmse().mean:.3f} mm; the noise was 0.5 mm")
+plot_fit(simulation, folder / "fit.png", zoom=slice(300, 600))
+plot_marginals(posterior, folder / "marginals.png", truth={**truth, "noise.position": 5e-4})
 
-def main(folder: Path) -> None:
-    """Identify from the first half of the record, predict the second."""
-    folder.mkdir(parents=True, exist_ok=True)
-    record = measure()
-    train = record[:300]
-    posterior = ps.identify(
-        duffing,
-        train,
-        priors={name: dist.LogNormal(np.log(0.7 * value), 0.7) for name, value in TRUTH.items()},
-        initial={"x": dist.Normal(0, 0.1), "dx": dist.Normal(0, 0.1)},
-        solver=ps.Solver(smoothness=4, substeps=2),
-        progress=True,
-    )
-    print(posterior)
-    print(posterior.table().to_string())
-    simulation = posterior.simulate(record, skip=300)
-    scores = simulation.rmse()
-    print(f"free run on the second half: rmse {scores.mean:.4f} m (noise {NOISE} m), fit {simulation.fit().mean:.1f} %")
-    plot_marginals(posterior, folder / "marginals.png", truth={**TRUTH, "noise.position": NOISE})
-    plot_fit(simulation, folder / "fit.png", zoom=slice(300, 450))
-    posterior.save(folder / "posterior.nc")
-    print(f"figures and posterior in {folder}/")
+# %% [markdown]
+# The error is a little above the noise: every set of constants that the data allow drifts from the truth by its own
+# amount, in twelve seconds without a look at the data, and this is the mean over all of them. Red lines are the true
+# values. They lie under the blue curves, but not in their middle, and that is how it should be: of ten true values, one
+# lies outside its 90 % interval on average.
+#
+# ## Keep it
+#
+# `ps.Posterior.load` reads the file. `posterior.report("report.html")` would write a page to send on; it takes half a
+# minute more, for the hidden states are smoothed for it.
 
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo"))
+# %%
+posterior.save(folder / "posterior.nc")
+print(ps.Posterior.load(folder / "posterior.nc"))

@@ -1,0 +1,159 @@
+"""Read the diagnostics: what a run tells about itself.
+
+A posterior always comes out. Whether to believe it is another question, and the run answers most of it: by flags, a
+verdict on the integration, shares of the uncertainty, effective sample size and acceptance. Here is one good run, and
+then four that went wrong in different ways, each caught by another number.
+"""
+
+# %% [markdown]
+# ## One good run
+#
+# A mass on a spring with a known force; 150 samples, 25 a period.
+
+# %%
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.integrate import solve_ivp
+
+import probsysid as ps
+from probsysid import dist
+
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="probsysid-"))
+folder.mkdir(parents=True, exist_ok=True)
+truth = {"m": 1.0, "c": 0.15, "k": 1.0}
+time = 0.25 * np.arange(150)
+
+
+def push(t):
+    return np.sin(0.6 * t) + np.sin(1.7 * t + 1)
+
+
+def measure(force, start=(0.0, 0.0), dry=0.0, noise=0.05, every=1):
+    """Position of the mass at the sample times, with noise; `dry` is a friction that the model knows nothing of."""
+
+    def motion(t, s):
+        friction = truth["c"] * s[1] + dry * np.tanh(s[1] / 0.01)
+        return s[1], (force(t) - friction - truth["k"] * s[0]) / truth["m"]
+
+    exact = solve_ivp(motion, (0, time[-1]), start, t_eval=time, rtol=1e-8, atol=1e-8).y[0]
+    noisy = exact + noise * np.random.default_rng(0).standard_normal(len(time))
+    return ps.Record(inputs={"force": force}, outputs={"position": noisy[::every]}, dt=0.25 * every)
+
+
+oscillator = ps.Model(
+    coordinates={"x": 2},
+    dynamics=lambda s, u, p: {"x": (u.force - p.c * s.dx - p.k * s.x) / p.m},
+    outputs=lambda s, u, p: {"position": s.x},
+)
+
+
+def identify(record, start=(0.0, 0.0), **options):
+    return ps.identify(
+        oscillator,
+        record,
+        priors={"m": dist.LogNormal(0, 0.5), "c": dist.LogNormal(-2, 1), "k": dist.LogNormal(0, 0.5)},
+        initial={"x": dist.Normal(start[0], 0.1), "dx": dist.Normal(start[1], 0.1)},
+        sampler=ps.Sampler(particles=512),
+        **options,
+    )
+
+
+good = identify(measure(push))
+print(good.table()[["mean", "sd", "from noise", "from integration", "flags"]].round(4).to_string())
+print(good.verdict)
+print(good)
+
+# %% [markdown]
+# What to look at, in this order:
+#
+# - **The verdict**: would a finer integration change the result? *Negligible* means that no mean moves by more than a
+#   quarter of its sd.
+# - **`from noise`, `from integration`**: shares of each variance. Integration takes next to nothing here.
+# - **Flags**: none, so every constant was learnt from the data and can be told from the others.
+# - **Effective** particles: 512 unequal ones are worth that many equal ones. The error of a mean is about its sd
+#   divided by the root of this number. If it is far below half, independent parts of the run disagree: take more
+#   particles.
+# - **The error of the log evidence**: here far below 1, so differences of a few units between models would mean
+#   something.
+#
+# Along the way, the effective size falls with every sample that surprises; at half of the particles they are resampled
+# and moved. `acceptance` is the share of accepted moves: above 0.3 is comfortable, below 0.1 the moves hardly mix and
+# more particles are needed. The report warns of it.
+
+# %%
+moves = good.rejuvenations()
+print(moves[["sample", "moves", "acceptance", "unique"]].tail(4).round(2).to_string(index=False))
+figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
+top.plot(good.history.ess.sum(axis=1) / 512)
+top.axhline(0.5, color="C3", ls="--", lw=1)
+top.set_ylabel("effective share")
+bottom.plot(moves["sample"], moves["acceptance"], "o", ms=4)
+bottom.set(ylabel="acceptance", xlabel="sample", ylim=(0, 1))
+figure.savefig(folder / "sampling.png", dpi=120)
+plt.close(figure)
+
+# %% [markdown]
+# ## Not identifiable: `tied to`
+#
+# Let the mass swing freely, without a force. Then only c/m and k/m matter, and no record, however long, can tell more.
+
+# %%
+start = (1.5, 0.0)
+free = identify(measure(lambda t: 0.0 * t, start), start)
+print(free.table()[["mean", "sd", "flags"]].round(3).to_string())
+ratio = free.values["k"] / free.values["m"]
+print(f"k/m = {free.weights @ ratio:.4f} +- {np.sqrt(free.weights @ (ratio - free.weights @ ratio) ** 2):.4f}")
+
+# %% [markdown]
+# Each of the three is known to a third only, by its prior, and they move together; their ratios are known well. Write
+# the model with the ratios, fix one of the three, or measure a force.
+#
+# ## Too little data: `at prior`
+#
+# The first four samples, an eighth of a period.
+
+# %%
+short = identify(measure(push)[:4])
+print(short.table()[["mean", "sd", "prior", "flags"]].round(3).to_string())
+
+# %% [markdown]
+# What is `at prior` is what you put in, and `at bound` piles up at an end of its range, here at no damping at all. It
+# is no result, and quoting its interval would be quoting yourself.
+#
+# ## Integration too coarse
+#
+# Left alone, the run takes as many steps as the data need. Forced to a single step on every third sample, eight to a
+# period, with little noise, it has to admit an error:
+
+# %%
+coarse = identify(measure(push, noise=0.002, every=3), solver=ps.Solver(substeps=1))
+print(coarse.table()[["mean", "sd"]].round(4).to_string())
+print(coarse.uncertainty().round(2).to_string())
+
+# %% [markdown]
+# Most of the variance comes from the integration now: the intervals are wider than the noise alone would make them.
+# That is the point of a probabilistic solver: a coarse step shows. It is an estimate, and no promise: m is two and a
+# half sd from its true value 1 all the same. So leave `substeps` automatic and look at the
+# verdict. The run warns here, too: what a coarse integration leaves is not white.
+#
+# ## Wrong model
+#
+# No number above can see an effect that the equation leaves out. With dry friction in the system and none in the model,
+# all flags are clear and the verdict is friendly. Only the prediction errors object: `doubts` has what they say, and
+# the run warns of it as well.
+
+# %%
+wrong = identify(measure(push, dry=0.3))
+print(wrong.table()[["mean", "sd", "flags"]].round(3).to_string())
+print(wrong.verdict)
+print(*wrong.doubts, sep="\n")
+
+# %% [markdown]
+# But the noise came out at twice the 0.05 of the sensor, and c at three times its value: the model blames the dry
+# friction on the viscous one. When the noise level is larger than the data sheet says, the model is missing something.
+# The report shows it more sharply: residuals that are not white. Compare with another model by evidence
+# ([choosing](choosing.md)), or admit it with `model_error`, an extra random force whose size is inferred.
