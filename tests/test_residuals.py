@@ -63,7 +63,7 @@ def test_saved_and_loaded(posterior: ps.Posterior, tmp_path: Path) -> None:
 
 def test_a_missing_term_is_called_out(record: ps.Record) -> None:
     priors = {**duffing.PRIORS, "k3": 1e-6}
-    with pytest.warns(ps.ModelWarning, match="errors of 'position' are not white .* compare with a richer model"):
+    with pytest.warns(ps.ModelWarning, match="errors of 'position' are not white .* steps are fixed.* richer model"):
         posterior = identified(record, priors=priors)
     assert len(posterior.doubts) == 1
     assert not posterior.residuals().white

@@ -51,7 +51,7 @@ def _mark_unlearnt(posterior: "Posterior", result: dict[str, list[str]]) -> None
             width = iqr(chosen[row]) / max(iqr(prior[row]), 1e-300)
             if width > LEARNT:
                 result[name].append("at prior")
-            if _at_bound(site.prior.support, posterior.values[name], posterior.weights):
+            elif _at_bound(site.prior.support, posterior.values[name], posterior.weights):
                 result[name].append("at bound")
 
 

@@ -103,7 +103,8 @@ def _doubts(errors: Sequence[np.ndarray], question: Question) -> list[str]:
             name = output if len(errors) == 1 else f"{output} of record {index}"
             found[name] = (analyse(column[None]), question.noise.get(output))
     fixed = {name: level for name, (_, level) in found.items() if not isinstance(level, dist.Distribution | None)}
-    return doubts({name: residuals for name, (residuals, _) in found.items() if residuals is not None}, fixed)
+    judged = {name: residuals for name, (residuals, _) in found.items() if residuals is not None}
+    return doubts(judged, fixed, fixed_steps=question.solver.substeps != "auto")
 
 
 def _settled(run: Run, history: History, experiment: Experiment, sampler: Sampler) -> tuple[Run, dict[str, Any]]:

@@ -87,28 +87,39 @@ def verdict(output: str, found: Residuals) -> str:
     )
 
 
-def doubts(found: Mapping[str, Residuals], fixed_noise: Mapping[str, Any]) -> list[str]:
+def doubts(found: Mapping[str, Residuals], fixed_noise: Mapping[str, Any], fixed_steps: bool = False) -> list[str]:
     """Sentences for those outputs whose errors say that something is wrong."""
     sentences = []
     for output, residuals in found.items():
-        if output in fixed_noise and residuals.spread > TOO_WIDE:
+        noise = fixed_noise.get(output)
+        if noise is not None and residuals.spread > TOO_WIDE:
             sentences.append(
-                f"the noise of {output!r} is fixed at {fixed_noise[output]:.3g}, and one-step prediction errors are "
+                f"the noise of {output!r} is fixed at {noise:.3g}, and one-step prediction errors are "
                 f"{residuals.spread:.2g} times as large as noise and integration error allow: the posterior is far too "
                 "narrow and may be far off. Let the noise be inferred, or switch on model_error."
             )
         elif residuals.probability < DOUBTFUL:
-            lag = 1 + int(np.argmax(np.abs(residuals.correlation)))
-            fixed = (
-                f" The noise is fixed at {fixed_noise[output]:.3g}: far too low, that alone would do it. Let it be "
-                "inferred."
-                if output in fixed_noise
-                else ""
-            )
-            sentences.append(
-                f"one-step prediction errors of {output!r} are not white (correlation "
-                f"{residuals.correlation[lag - 1]:.2f} at lag {lag}, Ljung-Box p = {residuals.probability:.1g}): the "
-                "data disagree with the model more than noise and integration error allow. Look at the residuals in "
-                f"the report, switch on model_error, or compare with a richer model by evidence.{fixed}"
-            )
+            sentences.append(" ".join([_not_white(output, residuals), *_suspects(noise, fixed_steps)]))
     return sentences
+
+
+def _not_white(output: str, residuals: Residuals) -> str:
+    lag = 1 + int(np.argmax(np.abs(residuals.correlation)))
+    return (
+        f"one-step prediction errors of {output!r} are not white (correlation {residuals.correlation[lag - 1]:.2f} at "
+        f"lag {lag}, Ljung-Box p = {residuals.probability:.1g}): the data disagree with the model more than noise and "
+        "integration error allow."
+    )
+
+
+def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
+    """What to try, the simplest first."""
+    found = []
+    if fixed_steps:
+        found.append("The integration steps are fixed: rule them out with substeps='auto'.")
+    if noise is not None:
+        found.append(f"The noise is fixed at {noise:.3g}: far too low, that alone would do it; let it be inferred.")
+    found.append(
+        "Look at the residuals in the report, switch on model_error, or compare with a richer model by evidence."
+    )
+    return found

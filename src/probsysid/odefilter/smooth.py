@@ -11,6 +11,7 @@ scaling of the rows, so nothing is lost.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -64,10 +65,7 @@ class Conditional(NamedTuple):
 def trace(system: System, particles: Particle, samples: Sample, time: np.ndarray) -> Trajectory:
     """Run the filter and keep every step."""
     substeps = samples.grid.shape[1]
-    one = _trace_one(system, substeps)
-    filtered, departing, variance, energy, innovation = jax.jit(jax.vmap(one, in_axes=(-1, None), out_axes=-1))(
-        particles, samples
-    )
+    filtered, departing, variance, energy, innovation = _tracer(system, substeps)(particles, samples)
     points = _points(time, substeps)
     restarted = system.restarts & (np.arange(len(points)) % substeps == 0)
     return Trajectory(
@@ -81,6 +79,12 @@ def _points(time: np.ndarray, substeps: int) -> np.ndarray:
     inner = time[:-1, None] + np.diff(time)[:, None] * fractions
     inner[:, -1] = time[1:]
     return np.concatenate([time[:1], inner.ravel()])
+
+
+@lru_cache(maxsize=32)
+def _tracer(system: System, substeps: int) -> Callable[[Particle, Sample], Any]:
+    """Compiled once for a system."""
+    return jax.jit(jax.vmap(_trace_one(system, substeps), in_axes=(-1, None), out_axes=-1))
 
 
 def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], Any]:

@@ -19,7 +19,7 @@ MOVES: dict[str, Move] = {
 }
 PATHS = ("data", "likelihood")
 
-SMALLEST = 16
+SMALLEST = 8
 """Particles of the smallest island that is halved."""
 
 EARLY_FACTOR, EARLY_SAMPLES = 3, 200
@@ -45,7 +45,7 @@ class Sampler:
             particle of every move.
         cross_fit: let each island be two halves that resample apart, the first halves of all islands moved by proposals
             fitted to the second ones and the other way round: keeps the evidence free of bias where the posterior has
-            narrow places.  Islands of fewer than 16, and those that cannot be halved, stay whole.
+            narrow places.  Islands of fewer than 8, and those that cannot be halved, stay whole.
         path: `"data"` brings in one sample after the other; `"likelihood"` tempers the likelihood of all.
     """
 
