@@ -16,6 +16,7 @@ import probsysid as ps
 from probsysid import dist
 from probsysid.benchmarks import bouc_wen
 from probsysid.simulate import simulate
+from probsysid.smc.space import Space
 
 FINE = 64
 """Runge-Kutta steps a sample for the truth."""
@@ -35,11 +36,20 @@ class Problem:
     dt: float
     samples: int
     force: Callable[[np.random.Generator, int, float], np.ndarray] | None = None
+    products: tuple[tuple[str, str], ...] = ()
+    """Pairs of constants of which the data tell the product alone."""
+    fine: int = 16
+    """Runge-Kutta steps a sample of the gold standard.  Over the posteriors of two data sets a problem, its log
+    likelihood differs from that of 64 steps by 0.02 (sd, Bouc-Wen), 0.007 (van der Pol) or less than 0.001."""
 
     @cached_property
     def priors(self) -> dict[str, Any]:
         """Log-normal around the typical constants."""
         return {name: _prior(value, self.spread[name]) for name, value in self.typical.items()}
+
+    @cached_property
+    def space(self) -> Space:
+        return Space.from_priors(self.priors)
 
     def truth(self, seed: int) -> dict[str, float]:
         """Constants drawn from the prior: then intervals of an exact method cover what they say."""
@@ -57,6 +67,15 @@ class Problem:
         noisy = {n: y[0] + self.noise[n] * random.standard_normal(self.samples) for n, y in outputs.items()}
         return clean.replace(outputs=noisy)
 
+    def quantities(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What is scored: the constants, with products in place of those that only occur in them.
+
+        The margins of the latter are the prior's whatever the data say: they would flatter every method.
+        """
+        paired = {name for pair in self.products for name in pair}
+        single = {name: values[name] for name in self.typical if name not in paired}
+        return single | {f"{a} {b}": values[a] * values[b] for a, b in self.products}
+
     @property
     def initial(self) -> dict[str, float]:
         return dict(zip(self.model.physical_names, self.start, strict=True))
@@ -64,7 +83,8 @@ class Problem:
 
 def _prior(value: float, spread: float) -> Any:
     prior = dist.LogNormal(np.log(abs(value)), spread)
-    return prior if value > 0 else dist.TransformedDistribution(prior, dist.transforms.AffineTransform(0.0, -1.0))
+    negated = dist.transforms.AffineTransform(0.0, -1.0, domain=prior.support)  # knows that it ends at zero
+    return prior if value > 0 else dist.TransformedDistribution(prior, negated)
 
 
 def multisine(low: float, high: float, rms: float) -> Callable[[np.random.Generator, int, float], np.ndarray]:
@@ -107,6 +127,7 @@ bouc_wen_coarse = Problem(
     dt=1 / 1024,
     samples=1024,
     force=multisine(0.5, 100.0, 60.0),
+    products=(("beta", "gamma"), ("beta", "delta")),
 )
 
 van_der_pol = Problem(

@@ -1,0 +1,160 @@
+"""The honesty matrix: problems times likelihoods times steps a sample, on the same data sets with the same sampler.
+
+Truths are drawn from the prior.  Then the z-scores (mean - truth) / sd of an exact posterior have a mean square of
+exactly 1, and its intervals cover what they say, however few data there are.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import probsysid as ps
+from probsysid.adequacy import settle
+from probsysid.errors import SamplingError
+from probsysid.identify import sample_all
+from probsysid.smc import ibis
+from probsysid.smc.accuracy import first_level
+from probsysid.smc.history import History
+from probsysid.smc.ibis import Run
+from validation.honesty.methods import METHODS, SAMPLER
+from validation.honesty.problems import PROBLEMS, Problem
+
+SETS = 20
+MORE = {"auto": 3 * SETS, "gold": 3 * SETS}
+"""The methods that promise something, and the one that all are compared to, are known better."""
+
+ROUNDS = (5, 10, SETS)
+"""All cells get so many data sets before any gets more: an interrupted study is a smaller one."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry of the matrix."""
+
+    problem: Problem
+    method: str
+    steps: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.problem.name}-{self.method}" + (f"-{self.steps}" if self.steps else "")
+
+
+def cells(problems: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Cell]:
+    """All cells, or those of the problems and methods named."""
+    return [
+        Cell(PROBLEMS[problem], method, steps)
+        for problem in problems or PROBLEMS
+        for method in methods or METHODS
+        for steps in METHODS[method][1]
+    ]
+
+
+def identify(target: Any, problem: Problem, sampler: ps.Sampler, seed: int) -> tuple[Run, History]:
+    """What `probsysid.identify` does, with programs that are compiled already."""
+    history = History(sampler.islands)
+    run = ibis.start(target, sampler, seed, first_level(target))
+    run = sample_all(run, history, target, sampler, _ignore, _ignore)
+    if target.graded:
+        run, _, _, more = settle(run, target, sampler, lambda run: values_of(run, problem))
+        history.rejuvenations.extend(more)
+    return run, history
+
+
+def _ignore(*_: Any) -> None:
+    """Neither progress nor checkpoints."""
+
+
+def values_of(run: Run, problem: Problem) -> dict[str, np.ndarray]:
+    """Constants of all particles by name."""
+    return {name: np.asarray(value) for name, value in problem.space.values(run.flat_theta).items()}
+
+
+def score(run: Run, problem: Problem, index: int) -> dict[str, Any]:
+    """Of every quantity: truth, posterior mean and sd, and the share of the posterior below the truth."""
+    weights = run.normalised_weights
+    truth, particles = problem.truth(index), values_of(run, problem)
+    result = {}
+    for name, value in {**particles, **problem.quantities(particles)}.items():
+        true = {**truth, **problem.quantities(truth)}[name]
+        mean = float(weights @ value)
+        sd = float(np.sqrt(weights @ (value - mean) ** 2))
+        result[name] = {"truth": true, "mean": mean, "sd": sd, "rank": float(weights @ (value < true))}
+    return result
+
+
+def run_one(cell: Cell, index: int, sampler: ps.Sampler = SAMPLER) -> dict[str, Any]:
+    """One data set in one cell; a run that lost its particles is a result, too."""
+    problem = cell.problem
+    began = time.process_time()
+    target = METHODS[cell.method][0](problem, problem.record(index), cell.steps)
+    try:
+        run, history = identify(target, problem, sampler, seed=index)
+    except SamplingError as error:
+        return {"failed": str(error)}
+    return {
+        "quantities": score(run, problem, index),
+        "steps": 2**run.level if target.graded else target.steps if cell.method == "gold" else cell.steps,
+        "sweeps": run.work / sampler.particles / target.samples,
+        "cpu seconds": time.process_time() - began,
+        "acceptance": float(np.mean([r.acceptance for r in history.rejuvenations])) if history.rejuvenations else 1.0,
+        "ess": float(1 / np.sum(run.normalised_weights**2)),
+        "lost": run.lost,
+    }
+
+
+def run(
+    folder: Path,
+    problems: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    sets: int | None = None,
+    seed: int = 0,
+    again: bool = False,
+) -> None:
+    """Fill the cells; what is in the folder is not run again unless asked for."""
+    chosen = cells(problems, methods)
+    everything = [(cell, 1000 * seed + index) for cell, index in _order(chosen, sets)]
+    if again:
+        for cell, index in everything:
+            _path(folder, cell, index).unlink(missing_ok=True)
+    work = [(cell, index) for cell, index in everything if not _path(folder, cell, index).exists()]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns) as progress:
+        task = progress.add_task("honesty", total=len(work))
+        for cell, index in work:
+            progress.update(task, description=f"{cell.name}, data set {index}")
+            _write(_path(folder, cell, index), run_one(cell, index))
+            progress.advance(task)
+
+
+def _order(chosen: Sequence[Cell], sets: int | None) -> Iterator[tuple[Cell, int]]:
+    """A few data sets in every cell, then more."""
+    wanted = {cell: MORE.get(cell.method, SETS) if sets is None else sets for cell in chosen}
+    first = 0
+    for last in sorted({*ROUNDS, *wanted.values()}):
+        for cell in chosen:
+            yield from ((cell, index) for index in range(first, min(last, wanted[cell])))
+        first = last
+
+
+def _path(folder: Path, cell: Cell, index: int) -> Path:
+    return folder / cell.name / f"{index:04d}.json"
+
+
+def _write(path: Path, result: dict[str, Any]) -> None:
+    """All of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    facts = {**result, "date": time.strftime("%Y-%m-%d"), "version": ps.__version__}
+    path.with_suffix(".partial").write_text(json.dumps(facts))
+    path.with_suffix(".partial").rename(path)
+
+
+def read(folder: Path, cell: Cell) -> dict[int, dict[str, Any]]:
+    """What there is in a cell, by data set."""
+    return {int(path.stem): json.loads(path.read_text()) for path in sorted((folder / cell.name).glob("*.json"))}
