@@ -49,7 +49,9 @@ CHOSEN = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(CHOSEN)))
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.long] * (n in (2, 3, 5))) for n in range(len(CHOSEN))]
+)
 def test_chosen_structures(number: int) -> None:
     """Blocks of 1, 2, 3, 4 and more particles, of 5 in all."""
     check(CHOSEN[number], block=number % 6 + 1, seed=number)

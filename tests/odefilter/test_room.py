@@ -18,7 +18,7 @@ model = ps.Model(
 )
 
 
-@pytest.fixture(scope="module", params=["zoh", "periodic"])
+@pytest.fixture(scope="module", params=["zoh", pytest.param("periodic", marks=pytest.mark.long)])
 def case(request: pytest.FixtureRequest) -> tuple[Filter, ps.Record, Particle]:
     """With restarts and without."""
     random = np.random.default_rng(0)

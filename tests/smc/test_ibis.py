@@ -41,7 +41,10 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+LONG = ("resampling stratified", "resampling residual")
+
+
+@pytest.mark.parametrize("variant", [pytest.param(v, marks=[pytest.mark.long] * (v in LONG)) for v in VARIANTS])
 def test_linear_regression(variant: str) -> None:
     sampler = VARIANTS[variant]
     runs = assert_exact(REGRESSION, sampler)
@@ -52,7 +55,9 @@ def test_linear_regression(variant: str) -> None:
         assert all((len(s) >= 1 and 0 < s[0] < 1) if bridged else s == [1.0] for s in shares)
 
 
-@pytest.mark.parametrize("variant", ["default", "move gaussian", "likelihood path"])
+@pytest.mark.parametrize(
+    "variant", ["default", pytest.param("move gaussian", marks=pytest.mark.long), "likelihood path"]
+)
 @pytest.mark.parametrize("problem", [RATE, COIN], ids=["positive", "bounded"])
 def test_constrained_parameters(problem: Any, variant: str) -> None:
     assert_exact(problem, VARIANTS[variant])
@@ -157,7 +162,7 @@ class EveryoneStays:
         return np.arange(count)
 
 
-@pytest.mark.parametrize("move", ["gaussian", "student"])
+@pytest.mark.parametrize("move", ["gaussian", pytest.param("student", marks=pytest.mark.long)])
 @pytest.mark.parametrize("problem", [REGRESSION, RATE], ids=["regression", "positive"])
 def test_a_dropped_proposal_ratio_shows(problem: Any, move: str) -> None:
     inner = MOVES[move]
@@ -166,7 +171,7 @@ def test_a_dropped_proposal_ratio_shows(problem: Any, move: str) -> None:
         assert_exact(problem, replace(SAMPLER, move=WithoutProposalRatio(inner)))
 
 
-@pytest.mark.parametrize("variant", ["waste-free", "move random-walk", "paper"])
+@pytest.mark.parametrize("variant", [pytest.param("waste-free", marks=pytest.mark.long), "move random-walk", "paper"])
 def test_skipped_resampling_shows(variant: str) -> None:
     """Independent proposals repeated until nearly all particles have moved would forget it; so these do not."""
     sampler = {**VARIANTS, "paper": PAPER}[variant]
@@ -174,7 +179,7 @@ def test_skipped_resampling_shows(variant: str) -> None:
         assert_exact(REGRESSION, replace(sampler, resampling=EveryoneStays()))
 
 
-@pytest.mark.parametrize("path", ["data", "likelihood"])
+@pytest.mark.parametrize("path", ["data", pytest.param("likelihood", marks=pytest.mark.long)])
 @pytest.mark.parametrize("problem", [RATE, COIN], ids=["positive", "bounded"])
 def test_a_forgotten_jacobian_shows(problem: Any, path: Any) -> None:
     with pytest.raises(AssertionError, match="standard errors off"):

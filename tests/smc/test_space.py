@@ -107,14 +107,14 @@ def test_joint_density(theta: np.ndarray) -> None:
     stacked = np.stack([values[name] for name in "abc"], axis=-1)
     gaussian = stats.multivariate_normal([1, 2, 3], COVARIANCE).logpdf(stacked)
     site = JOINT.sites[1]
-    found = jax.vmap(site.log_density, in_axes=-1)(theta)
+    found = jax.jit(jax.vmap(site.log_density, in_axes=-1))(theta)
     np.testing.assert_allclose(found, gaussian, rtol=1e-9, atol=1e-9)
     simplex = JOINT.sites[2]
     part = theta[simplex.start : simplex.start + 3, 0]
     slopes = jax.jacfwd(lambda free: simplex.transform(free)[:3])(part)
     expected = np.log(6) + np.linalg.slogdet(slopes)[1]
     np.testing.assert_allclose(simplex.log_density(theta[:, 0]), expected, rtol=1e-9)
-    total = sum(jax.vmap(s.log_density, in_axes=-1)(theta) for s in JOINT.sites)
+    total = sum(jax.jit(jax.vmap(s.log_density, in_axes=-1))(theta) for s in JOINT.sites)
     np.testing.assert_allclose(JOINT.log_prior(theta), total, rtol=1e-10)
 
 
