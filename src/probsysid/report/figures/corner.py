@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 DRAWS = 1000
 
+LONGEST = 14
+"""Characters of a label that fit beside a panel."""
+
 
 def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str, float] | None = None) -> Figure:
     """Histograms on the diagonal, draws below it, correlations above; lines at the truth where it is known."""
@@ -44,10 +47,15 @@ def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str
             if i == j:
                 axis.set_yticks([])
             if i == count - 1:
-                axis.set_xlabel(labelled(along, units), fontsize="small")
+                axis.set_xlabel(_broken(labelled(along, units)), fontsize="small")
             if j == 0 and i > 0:
-                axis.set_ylabel(labelled(across, units), fontsize="small")
+                axis.set_ylabel(_broken(labelled(across, units)), fontsize="small")
     return figure
+
+
+def _broken(label: str) -> str:
+    """A label too long for its small panel on several lines."""
+    return label if len(label) <= LONGEST else label.replace(".", ".\n", 1).replace(" [", "\n[")
 
 
 def _ticks(axis: Axes, *, bottom: bool, left: bool) -> None:

@@ -51,7 +51,7 @@ def legend(axis: Axes, **options: Any) -> None:
     axis.legend(frameon=False, fontsize="small", **options)
 
 
-def plain_ticks(axis: Axes, count: int, digits: int = 4) -> None:
+def plain_ticks(axis: Axes, count: int, digits: int = 5) -> None:
     """A few ticks on both axes with all their digits: no offset or exponent written apart."""
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_locator(MaxNLocator(count))
