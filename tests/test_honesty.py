@@ -50,6 +50,7 @@ def test_the_automatic_solver_is_honest_and_as_sharp_as_a_fine_integration() -> 
     assert width("auto") == pytest.approx(1.0, abs=0.2)
 
 
+@pytest.mark.long
 def test_fixed_steps_that_are_too_long_are_honest_by_being_wider() -> None:
     assert root_mean_square("fixed", 1) < MOST
     assert width("fixed", 1) > 1.5

@@ -43,6 +43,7 @@ def test_a_right_model_leaves_white_noise(posterior: ps.Posterior) -> None:
     assert posterior.doubts == []
 
 
+@pytest.mark.long
 def test_they_are_those_of_the_smoother(posterior: ps.Posterior) -> None:
     """The smoother's forward pass is another program; every particle with its weight."""
     states = posterior.states(draws=400)

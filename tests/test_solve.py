@@ -17,7 +17,7 @@ model = ps.Model({"x": 2}, lambda s, u, p: {"x": -2.0 * s.x - 0.3 * s.dx}, lambd
 def solution() -> ps.Solution:
     """Two steps a sample: inside the filter the start would lose most of its spread."""
     initial = {"x": dist.Normal(1.0, SD[0]), "dx": dist.Normal(0.5, SD[1])}
-    return ps.solve(model, {}, np.linspace(0, 10, 51), initial=initial, solver=ps.Solver(substeps=2))
+    return ps.solve(model, {}, np.linspace(0, 10, 51), initial=initial, solver=ps.Solver(smoothness=3, substeps=2))
 
 
 def exact(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -31,8 +31,8 @@ def test_a_gaussian_start_of_a_linear_ode(solution: ps.Solution) -> None:
     for part, time in ((solution, solution.time), (solution.at(between), between)):
         mean, sd = exact(time)
         # the integration's own error is far below
-        np.testing.assert_allclose(part.mean["x"], mean, atol=1e-4)
-        np.testing.assert_allclose(part.sd["x"], sd, rtol=1e-4)
+        np.testing.assert_allclose(part.mean["x"], mean, atol=1e-3)
+        np.testing.assert_allclose(part.sd["x"], sd, rtol=1e-3)
 
 
 def test_draws_have_that_spread(solution: ps.Solution) -> None:

@@ -29,7 +29,9 @@ def known(page: Path) -> dict[str, Any]:
     return {"F": record.inputs["force"], "y": record.outputs["position"]}
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=[pytest.mark.long] * (p.name != "README.md"), id=p.stem) for p in WITH_PYTHON]
+)
 @pytest.mark.parametrize(
     ("particles", "solver"),
     [(128, ps.Solver(substeps=1)), pytest.param(256, ps.Solver(), marks=pytest.mark.long)],

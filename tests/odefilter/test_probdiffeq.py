@@ -88,8 +88,15 @@ def case(name: str, first_order: bool) -> Case:
     )
 
 
-@pytest.mark.parametrize("first_order", [False, True], ids=["EKF0", "EKF1"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "first_order"),
+    [
+        pytest.param("Lotka-Volterra", False, marks=pytest.mark.long, id="Lotka-Volterra, EKF0"),
+        pytest.param("Lotka-Volterra", True, id="Lotka-Volterra, EKF1"),
+        pytest.param("van der Pol, second order", False, marks=pytest.mark.long, id="van der Pol, EKF0"),
+        pytest.param("van der Pol, second order", True, id="van der Pol, EKF1"),
+    ],
+)
 def test_same_mean_and_standard_deviation(name: str, first_order: bool) -> None:
     ours = case(name, first_order)
     trajectory = ours.trace()

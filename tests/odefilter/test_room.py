@@ -43,7 +43,8 @@ def energies(case: tuple[Filter, ps.Record, Particle], steps: int, room: bool) -
     return np.concatenate([np.asarray(first)[None], np.asarray(rest)])
 
 
-@pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.long
+@pytest.mark.parametrize("steps", [1, 2])
 def test_energies_are_those_of_separate_steps(case: tuple[Filter, ps.Record, Particle], steps: int) -> None:
     np.testing.assert_allclose(energies(case, steps, room=True), energies(case, steps, room=False), rtol=1e-11)
 

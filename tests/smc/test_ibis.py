@@ -41,7 +41,7 @@ VARIANTS = {
 }
 
 
-LONG = ("resampling stratified", "resampling residual")
+LONG = ("resampling stratified", "resampling residual", "move mixture", "move student", "4 islands")
 
 
 @pytest.mark.parametrize("variant", [pytest.param(v, marks=[pytest.mark.long] * (v in LONG)) for v in VARIANTS])
