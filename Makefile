@@ -34,7 +34,7 @@ demo: $(STAMP)
 	$(PY) -m probsysid benchmark bouc-wen --particles 256 --out demo
 
 test: $(STAMP)
-	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP)
 	$(PY) -m ruff check .

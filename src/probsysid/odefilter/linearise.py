@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from probsysid.checks import is_whole
 from probsysid.dependence import Dependence
+from probsysid.errors import InputError
 from probsysid.odefilter.gaussian import Row
 
 VectorFunction = Callable[[Sequence[Any]], list[Any]]
@@ -42,12 +44,28 @@ def jacobian(function: VectorFunction, point: Sequence[Any], pattern: Dependence
 class Linearisation(Protocol):
     """How the ODE's dependence on the state enters the filter."""
 
+    @property
+    def iterations(self) -> int:
+        """How many times it is renewed at the state that it has led to."""
+        ...
+
     def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]: ...
 
 
 @dataclass(frozen=True)
 class EKF1:
-    """First-order Taylor expansion: the full Jacobian."""
+    """First-order Taylor expansion: the full Jacobian.
+
+    Args:
+        iterations: how many times it is renewed at the corrected state (iterated EKF): for steps so long that the
+            prediction is far off.
+    """
+
+    iterations: int = 0
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.iterations) or self.iterations < 0:
+            raise InputError(f"EKF1: iterations is {self.iterations!r}; it must be a whole number, 0 or more.")
 
     def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
         return jacobian(function, point, pattern)
@@ -56,6 +74,8 @@ class EKF1:
 @dataclass(frozen=True)
 class EKF0:
     """Zeroth order: the Jacobian is taken as zero (paper, eq. EKF0)."""
+
+    iterations = 0
 
     def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
         return [[None] * len(point) for _ in pattern]

@@ -226,14 +226,36 @@ class System:
         residuals = [mean[i] - value for i, value in zip(layout.highest, values, strict=True)]
         memory, variance = self._diffusion(state, particle, residuals, unit)
         rows = self._predicted_rows(state, variance)
+        free_rows, new_mean = self._conditioned(rows, mean, values, slopes, scales)
+        for _ in range(self.linearisation.iterations):
+            values, slopes = self._relinearised(particle, mean, new_mean, inputs, scales)
+            free_rows, new_mean = self._conditioned(rows, mean, values, slopes, scales)
+        return State(new_mean, gaussian.triangularise(free_rows), self._exact(slopes), memory, variance)
+
+    def _conditioned(
+        self, rows: list[Row], mean: list[Any], values: list[Any], slopes: list[Row], scales: Any
+    ) -> tuple[list[Row], list[Any]]:
+        """Rows of the free components and the whole mean, given that the linearised ODE holds."""
+        residuals = [mean[i] - value for i, value in zip(self.layout.highest, values, strict=True)]
         residual_rows = self._residual_rows(rows, slopes, scales)
         if self.ode_noise:
             rows = [[*row, *[None] * len(residual_rows)] for row in rows]
         free_rows, free_mean = gaussian.condition(
             residual_rows, residuals, [rows[i] for i in self.free], [mean[i] for i in self.free]
         )
-        new_mean = self._complete_mean(free_mean, mean, values, slopes)
-        return State(new_mean, gaussian.triangularise(free_rows), self._exact(slopes), memory, variance)
+        return free_rows, self._complete_mean(free_mean, mean, values, slopes)
+
+    def _relinearised(
+        self, particle: Particle, mean: list[Any], corrected: list[Any], inputs: Any, scales: Any
+    ) -> tuple[list[Any], list[Row]]:
+        """The dynamics linearised at the corrected state: what they say at the predicted one, and their Jacobian.
+
+        Where a step is long, the predicted state may be so far off that the Jacobian there has little to do with the
+        motion.
+        """
+        values, slopes = self._linearised_dynamics(particle, corrected, inputs, scales)
+        back = [mean[i] - corrected[i] for i in self.layout.physical]
+        return [gaussian.add(v, gaussian.combine_values(s, back)) for v, s in zip(values, slopes, strict=True)], slopes
 
     def _linearised_dynamics(
         self, particle: Particle, mean: list[Any], inputs: Any, scales: Any
