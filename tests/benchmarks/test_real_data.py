@@ -54,7 +54,11 @@ def test_published_parameters_reproduce_the_emps_files() -> None:
 
 @pytest.mark.parametrize(
     ("variant", "expected"),
-    [("duffing", 0.881e-3), ("duffing-offset", 0.469e-3), ("duffing-offset-quadratic", 0.394e-3)],
+    [
+        pytest.param("duffing", 0.881e-3, marks=pytest.mark.long),
+        pytest.param("duffing-offset", 0.469e-3, marks=pytest.mark.long),
+        ("duffing-offset-quadratic", 0.394e-3),
+    ],
 )
 def test_the_silverbox_limits_are_the_known_ones(variant: str, expected: float) -> None:
     study = silverbox.study(variant=variant)

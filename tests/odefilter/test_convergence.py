@@ -101,14 +101,14 @@ SLACK = 0.35
 
 
 @pytest.mark.parametrize("linearisation", [EKF0(), EKF1()], ids=["EKF0", "EKF1"])
-@pytest.mark.parametrize("q", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("q", [1, 2, 3, pytest.param(4, marks=pytest.mark.long), 5])
 def test_first_order_form(q: int, linearisation: Any) -> None:
     """Observed: q + 1."""
     assert np.all(observed_orders(growth(), q, linearisation) > q + 1 - SLACK)
 
 
 @pytest.mark.parametrize("linearisation", [EKF0(), EKF1()], ids=["EKF0", "EKF1"])
-@pytest.mark.parametrize("q", [2, 3, 4, 5])
+@pytest.mark.parametrize("q", [2, 3, pytest.param(4, marks=pytest.mark.long), 5])
 def test_second_order_form(q: int, linearisation: Any) -> None:
     """Observed: q with EKF0, and q + 1 with EKF1 once the prior is smoother than the ODE needs (q > 2)."""
     expected = q + 1 if isinstance(linearisation, EKF1) and q > 2 else q

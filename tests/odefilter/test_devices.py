@@ -44,7 +44,7 @@ def posterior(devices):
     return ps.identify(lag, record, **given)
 
 one = posterior(1)
-for devices in (2, 4):
+for devices in DEVICES:
     many = posterior(devices)
     assert particle_mesh(128, devices).devices.size == devices
     # the same random decisions (another one would differ by a hundredth), up to rounding that grows from proposal to
@@ -63,8 +63,15 @@ print("same")
 
 
 @pytest.mark.slow
-def test_the_number_of_devices_does_not_matter() -> None:
+@pytest.mark.parametrize("devices", [pytest.param((2, 4), marks=pytest.mark.long), (4,)])
+def test_the_number_of_devices_does_not_matter(devices: tuple[int, ...]) -> None:
     """In a process of its own: the number of devices is fixed when JAX begins."""
     environment = {**os.environ, "PROBSYSID_DEVICES": "4", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", f"DEVICES = {devices}\n{PROGRAM}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.stdout == "same\n", done.stderr

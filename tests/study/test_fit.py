@@ -126,6 +126,7 @@ def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: p
     np.testing.assert_array_equal(first.weights, second.weights)
 
 
+@pytest.mark.long
 def test_several_models_have_a_folder_each_and_a_comparison(tmp_path: Path) -> None:
     plan, tables, (found,) = loaded()
     better = replace(found.posterior, evidence_by_island=found.posterior.evidence_by_island + 3.0)
