@@ -5,12 +5,11 @@ from pathlib import Path
 
 # Before anything imports jax: the numbers in these tests are for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# The options for XLA that probsysid sets itself, without those for LLVM and with less optimisation: they make long runs
-# faster and compilation several times slower, and tests mostly compile.  perf/kernel.py checks the energies with all.
+# The options for XLA that probsysid sets itself, without those for LLVM: these make long runs faster and compilation
+# several times slower, and tests mostly compile.  perf/kernel.py checks the energies with all of them.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000,xla_cpu_use_multi_output_fusion=true"
-    " --xla_backend_optimization_level=1",
+    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000,xla_cpu_use_multi_output_fusion=true",
 )
 # Compiled programs are shared by the processes of one run, and kept for the next.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
