@@ -4,10 +4,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import probsysid as ps
+from probsysid.experiment import Experiment, Question
 from probsysid.residuals import analyse, doubts
 from tests import duffing
 
@@ -60,6 +62,18 @@ def test_saved_and_loaded(posterior: ps.Posterior, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.errors[0], posterior.errors[0])
     assert again.residuals().probability == posterior.residuals().probability
     assert again.doubts == []
+
+
+def test_a_lost_particle_does_no_harm(record: ps.Record) -> None:
+    given = duffing.options()
+    question = Question.make(duffing.model, given["solver"], given["priors"], given["noise"], [given["initial"]], None)
+    experiment = Experiment(question, (record,), 128)
+    theta = np.array(experiment.sample_prior(jax.random.key(0), 128))
+    theta[:, 0] = np.nan
+    weights = np.full(128, 1 / 127)
+    weights[0] = 0.0
+    (errors,) = experiment.one_step_errors(theta, weights)
+    assert np.isfinite(errors[1:]).all()
 
 
 def test_a_missing_term_is_called_out(record: ps.Record) -> None:

@@ -293,6 +293,7 @@ class Experiment(FilterTarget):
         particles, filter = self._particles(record)(theta), self.filters[record]
         measured = self.data[record].outputs[: self.records[record].samples]
         errors = np.full(measured.shape, np.nan)
+        alive = weights > 0  # lost particles have no errors, and zero times that is not zero
         begun, _ = filter.start(particles, self.portion(record, 0, 1))
         for output in range(measured.shape[1]):
             state = begun
@@ -300,7 +301,7 @@ class Experiment(FilterTarget):
                 count = min(self.chunk, len(measured) - first)
                 samples = self.portion(record, first, first + self.chunk)
                 state, rows = filter.errors(state, particles, samples, 0, count, output)
-                errors[first : first + count, output] = np.asarray(rows)[:count] @ weights
+                errors[first : first + count, output] = np.asarray(rows)[:count, alive] @ weights[alive]
         return np.where(np.isnan(measured), np.nan, errors)
 
     def at(self, level: int) -> "Experiment":

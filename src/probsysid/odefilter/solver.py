@@ -28,8 +28,7 @@ class Solver:
         smoothness: number q of derivatives that the prior carries, at least the order of the ODE: one number, or one
             for each coordinate by name.  `"auto"` takes the order plus two, `"paper"` plus one.
         substeps: integration steps a sampling interval.  `"auto"` lets `identify` find out how many the data need
-            (1, 2, 4, ... 32) and is one step for `solve`.  With several fixed steps, Normal initial values are taken
-            for too well known (docs/decisions.md): leave it automatic, or give them another prior, which is sampled.
+            (1, 2, 4, ... 32) and is one step for `solve`.
         linearisation: `EKF1()` (default) or `EKF0()`; or their names in lower case.
         diffusion: `QuasiMLE()` (default), `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
