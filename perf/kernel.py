@@ -33,6 +33,7 @@ from problems import PARTICLES, PROBLEMS, SAMPLES, Data, Problem, make_data, mea
 from rich.console import Console
 from rich.table import Table
 
+from probsysid._runtime import compiled_whole
 from probsysid.odefilter import iwp
 from probsysid.odefilter.filter import Filter, map_blocks
 from probsysid.odefilter.samples import prepare
@@ -129,15 +130,13 @@ def our_filter(problem: Problem, data: Data, diffusion: Any = "quasi-mle", initi
     particles = jax.device_put(_particles(problem, data, initial_sd))
     samples = jax.device_put(prepare(record, filter.system, solver.steps))
     begin = time.process_time()
-    first = filter.start.lower(particles, samples).compile()
-    packed, _ = jax.block_until_ready(first(particles, samples))
-    advance = filter.advance.lower(packed, particles, samples, 1, SAMPLES).compile()
+    packed, _ = filter.start(particles, samples)
+    _, energies = jax.block_until_ready(filter.advance(packed, particles, samples, 1, SAMPLES))
     seconds = time.process_time() - begin
-    _, energies = advance(packed, particles, samples, 1, SAMPLES)
     energies = np.asarray(energies)[1:]
     if not np.all(np.isfinite(energies)):
         raise SystemExit(f"{problem.name}: {np.mean(~np.isfinite(energies)):.1%} of our energies are not finite.")
-    return Ours(problem, filter, particles, samples, advance, np.array(packed), energies, seconds)
+    return Ours(problem, filter, particles, samples, filter.advance, np.array(packed), energies, seconds)
 
 
 def _particles(problem: Problem, data: Data, initial_sd: float) -> Particle:
@@ -177,7 +176,7 @@ def runge_kutta_kernel(ours: Ours, data: Data) -> Kernel:
 
     particles = ours.particles
     arguments = (particles.initial_mean, particles.parameters, particles.noise[0])
-    compiled = jax.jit(lambda *a: map_blocks(block, a, ours.filter.block)).lower(*arguments).compile()
+    compiled = compiled_whole(lambda *a: map_blocks(block, a, ours.filter.block)).lower(*arguments).compile()
     if not np.all(np.isfinite(np.asarray(compiled(*arguments)))):
         raise SystemExit(f"{problem.name}: Runge-Kutta's energies are not all finite.")
     return Kernel(problem.name, "rk4", timed(lambda: compiled(*arguments)), repeats=5)

@@ -9,7 +9,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # several times slower, and tests mostly compile.  perf/kernel.py checks the energies with all of them.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000,xla_cpu_use_multi_output_fusion=true",
+    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000,xla_cpu_use_multi_output_fusion=true"
+    " --xla_disable_hlo_passes=cpu_multi_output_fusion",
 )
 # Compiled programs are shared by the processes of one run, and kept for the next.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))

@@ -4,7 +4,8 @@ Double precision is not optional: a filter over thousands of samples in single p
 
 The options for XLA's CPU compiler let it turn the filter's time loop into one vectorised machine-code function; they
 are worth a factor of 4 to 9 (docs/decisions.md).  They only take effect when JAX has not run anything yet; later they
-are harmless.
+are harmless.  One of them, fusion of several outputs, makes XLA end the process on some programs (numpyro's LKJCholesky
+is one), so it is left out of every program but those of `compiled_whole`.
 
 Every core is made a JAX device of its own, so that particles can be dealt out to them; `PROBSYSID_DEVICES` sets another
 number.
@@ -17,9 +18,11 @@ import hashlib
 import os
 import platform
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -31,6 +34,9 @@ XLA_OPTIONS = (
     "xla_cpu_use_multi_output_fusion=true",
 )
 """Options that an XLA version does not know are ignored by it: they travel in a free-form map."""
+
+FUSION = "cpu_multi_output_fusion"
+"""XLA's name for the pass that `xla_cpu_use_multi_output_fusion` adds."""
 
 LLVM_OPTIONS = (
     "-runtime-memory-check-threshold=1000",
@@ -60,7 +66,13 @@ def configure() -> None:
     if "xla_backend_extra_options" in flags:
         return
     options = XLA_OPTIONS + (LLVM_OPTIONS if version("jaxlib").startswith(LLVM_TESTED) else ())
-    os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={','.join(options)}".strip()
+    left_out = "" if "xla_disable_hlo_passes" in flags else f" --xla_disable_hlo_passes={FUSION}"
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={','.join(options)}{left_out}".strip()
+
+
+def compiled_whole(function: Callable[..., Any]) -> Any:
+    """`jax.jit` for the programs that time is spent in: with all options."""
+    return jax.jit(function, compiler_options={"xla_disable_hlo_passes": ""})
 
 
 def _make_devices() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 import probsysid as ps
+from probsysid._runtime import compiled_whole
 from probsysid.odefilter.filter import map_blocks
 from validation.honesty.problems import Problem
 
@@ -45,12 +46,12 @@ class Likelihood:
             state = [jnp.asarray(value) for value in self.problem.start]
             return jnp.stack(state), self._energy(state, self.space.values_of_one(theta), data, data.inputs[0])
 
-        return jax.jit(jax.vmap(one, in_axes=(-1, None), out_axes=-1))
+        return compiled_whole(jax.vmap(one, in_axes=(-1, None), out_axes=-1))
 
     @cached_property
     def advance(self) -> Any:
         """States, theta, a chunk of data, steps, first and last row -> states after them, and energies."""
-        return jax.jit(self._advance)
+        return compiled_whole(self._advance)
 
     def _advance(self, states: Any, theta: Any, data: Data, steps: Any, first: Any, last: Any) -> tuple[Any, Any]:
         batched = jax.vmap(self._interval, in_axes=(-1, -1, None, None), out_axes=-1)

@@ -13,6 +13,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from probsysid._runtime import compiled_whole
+
 AXIS = "particle"
 
 FEWEST = 128
@@ -51,7 +53,7 @@ class OverDevices:
 
     @cached_property
     def compiled(self) -> Any:
-        return jax.jit(self._dealt_out)
+        return compiled_whole(self._dealt_out)
 
     def _mesh(self, by_particle: Any) -> Mesh | None:
         return particle_mesh(jax.tree.leaves(by_particle)[0].shape[-1], self.devices)
