@@ -16,14 +16,9 @@ class Shared:
     def __init__(self, question: Question, sampler: ps.Sampler):
         self.question = question
         self.sampler = sampler
-        self.first: Experiment | None = None
 
     def experiment(self, record: ps.Record) -> Experiment:
-        experiment = Experiment(self.question, (record,), self.sampler.particles)
-        if self.first is None:
-            self.first = experiment
-        experiment.__dict__["_makers"] = self.first._makers
-        return experiment
+        return Experiment(self.question, (record,), self.sampler.particles)
 
     def run(self, experiment: Experiment, seed: int) -> tuple[Run, History]:
         history = History(self.sampler.islands)

@@ -96,34 +96,52 @@ class Question:
         """How a sampled initial value is called in tables."""
         return f"initial.{component}" if len(self.initials) == 1 else f"initial[{record}].{component}"
 
-    def particle(self, values: Mapping[str, Any], record: int) -> Particle:
-        """The filter's view of one particle for one record."""
-        parameters = {
-            name: values[name] if name in values else jnp.asarray(self._fixed(name), dtype=float)
-            for name in self.model.parameter_names
-        }
-        start = [self._initial(values, record, name) for name in self.model.physical_names]
-        errors = [self._level("model_error", self.model_error, values, c) for c in self.model.coordinates]
-        return Particle(
-            parameters=parameters,
-            noise=[self._level("noise", self.noise, values, name) for name in self.model.output_names],
-            initial_mean=start,
-            initial_sd=[jnp.zeros(()) for _ in start],
-            model_error=errors if self.model_error else None,
+    def roles(self, record: int) -> "Roles":
+        """What the quantities are to a record."""
+        model = self.model
+        return Roles(
+            parameters=model.parameter_names,
+            noise=tuple(f"noise.{name}" for name in model.output_names),
+            initial=tuple(self.initial_name(record, name) for name in model.physical_names),
+            model_error=tuple(f"model_error.{name}" for name in model.coordinates) if self.model_error else None,
         )
 
-    def _fixed(self, name: str) -> Any:
-        return self.priors[name]
+    def fixed(self, record: int) -> dict[str, Any]:
+        """Every quantity that has a number in place of a prior."""
+        given: dict[Any, Any] = {f"noise.{n}": self.noise.get(n, 0.0) for n in self.model.output_names}
+        given |= {f"model_error.{n}": self.model_error.get(n, 0.0) for n in self.model.coordinates}
+        given |= {self.initial_name(record, n): v for n, v in self.initials[record].items()}
+        given |= self.priors
+        return {n: np.asarray(v, dtype=float) for n, v in given.items() if not isinstance(v, dist.Distribution)}
 
-    def _level(self, kind: str, given: Mapping[str, Any], values: Mapping[str, Any], name: str) -> Any:
-        """A noise or model-error level: sampled, fixed, or absent."""
-        sampled = f"{kind}.{name}"
-        return values[sampled] if sampled in values else jnp.asarray(given.get(name, 0.0), dtype=float)
+    def particle(self, values: Mapping[str, Any], record: int) -> Particle:
+        """The filter's view of one particle for one record."""
+        return self.roles(record).particle({**self.fixed(record), **values})
 
-    def _initial(self, values: Mapping[str, Any], record: int, name: str) -> Any:
-        """An initial value: sampled, or known."""
-        sampled = self.initial_name(record, name)
-        return jnp.asarray(values[sampled] if sampled in values else self.initials[record][name], dtype=float)
+
+@dataclass(frozen=True)
+class Roles:
+    """Which quantity is what to the filter, by name."""
+
+    parameters: tuple[str, ...]
+    noise: tuple[str, ...]
+    initial: tuple[str, ...]
+    model_error: tuple[str, ...] | None
+
+    def particle(self, values: Mapping[str, Any]) -> Particle:
+        return Particle(
+            parameters={name: values[name] for name in self.parameters},
+            noise=[values[name] for name in self.noise],
+            initial_mean=[values[name] for name in self.initial],
+            initial_sd=[jnp.zeros(()) for _ in self.initial],
+            model_error=None if self.model_error is None else [values[name] for name in self.model_error],
+        )
+
+
+def _prepared(roles: Roles, space: Space, fixed: Mapping[str, Any], theta: Any) -> tuple[Particle, Any]:
+    """Particles as the filter wants them, and their log prior."""
+    make = over_particles(lambda free: roles.particle({**fixed, **space.values_of_one(free)}))
+    return constrained(make(theta)), jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
 
 
 def _check_priors(model: Model, priors: Mapping[Any, Any]) -> None:
@@ -203,7 +221,7 @@ class FilterTarget:
         return self.question.space.sample(key, count)
 
     def log_prior(self, theta: Any) -> Any:
-        return self.question.space.log_prior(theta)
+        return self._particles(0, theta)[1]
 
     def cost(self, stop: int) -> int:
         return stop
@@ -217,7 +235,7 @@ class FilterTarget:
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
         record, local = self._locate(first)
-        particles = self._particles(record)(theta)
+        particles, _ = self._particles(record, theta)
         if local == 0:
             state, energy = self.filters[record].start(particles, self.portion(record, 0, 1))
             return state, energy[None]
@@ -240,16 +258,18 @@ class FilterTarget:
         record = int(np.searchsorted(self.offsets, sample, side="right")) - 1
         return record, sample - self.offsets[record]
 
-    def _particles(self, record: int) -> Any:
-        """theta -> Particle with the particle axis last."""
-        if record not in self._makers:
-            question, space = self.question, self.question.space
-            make = over_particles(lambda free: question.particle(space.values_of_one(free), record))
-            self._makers[record] = jax.jit(lambda theta: constrained(make(theta)))
-        return self._makers[record]
+    def _particles(self, record: int, theta: Any) -> tuple[Particle, Any]:
+        """Particles as the filter wants them, and their log prior.  The newest are kept: a sweep over the data asks for
+        them chunk by chunk."""
+        known, result = self._newest.get(record, (None, None))
+        if result is None or known is not theta:
+            question = self.question
+            result = question.space.program(_prepared, question.roles(record))(question.fixed(record), theta)
+            self._newest[record] = theta, result
+        return result
 
     @cached_property
-    def _makers(self) -> dict[int, Any]:
+    def _newest(self) -> dict[int, tuple[Any, Any]]:
         return {}
 
 
@@ -290,7 +310,7 @@ class Experiment(FilterTarget):
         return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
 
     def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
-        particles, filter = self._particles(record)(theta), self.filters[record]
+        (particles, _), filter = self._particles(record, theta), self.filters[record]
         measured = self.data[record].outputs[: self.records[record].samples]
         errors = np.full(measured.shape, np.nan)
         alive = weights > 0  # lost particles have no errors, and zero times that is not zero
@@ -309,7 +329,7 @@ class Experiment(FilterTarget):
         if level not in self._levels:
             other = Experiment(self.question, self.records, self.particles)
             other.substeps = 2**level
-            other.__dict__ |= {name: getattr(self, name) for name in ("filters", "offsets", "_makers", "_levels")}
+            other.__dict__ |= {name: getattr(self, name) for name in ("filters", "offsets", "_levels")}
             self._levels[level] = other
         return self._levels[level]
 

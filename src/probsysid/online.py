@@ -91,7 +91,7 @@ class Stream(FilterTarget):
             return self
         other = Stream(self.question, self.particles, self.dt, self.intersample)
         other.substeps = 2**level
-        other.__dict__ |= {"filters": self.filters, "_makers": self._makers, "channels": dict(self.channels)}
+        other.__dict__ |= {"filters": self.filters, "channels": dict(self.channels)}
         if self.count:
             other.rows = jax.tree.map(lambda new: _appended(None, 0, new), other._prepare(0, self.count))
             other.count = self.count

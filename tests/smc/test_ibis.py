@@ -147,8 +147,10 @@ class WithoutProposalRatio:
         return self.move.fit(*arguments)
 
     def propose(self, random: Any, vectors: Any, fitted: Any) -> Any:
-        new, lopsided = self.move.propose(random, vectors, fitted)
-        return new, np.zeros_like(lopsided)
+        return self.move.propose(random, vectors, fitted)
+
+    def log_density(self, vectors: Any, fitted: Any) -> Any:
+        return np.zeros(vectors.shape[1])
 
     def fallback(self, acceptance: float) -> "WithoutProposalRatio":
         return self

@@ -144,8 +144,11 @@ class Outside:
 
     def fit(self, *_: Any) -> None: ...
 
-    def propose(self, random: Any, vectors: np.ndarray, fitted: Any) -> tuple[np.ndarray, np.ndarray]:
-        return np.full_like(vectors, np.nan), np.zeros(vectors.shape[1])
+    def propose(self, random: Any, vectors: np.ndarray, fitted: Any) -> np.ndarray:
+        return np.full_like(vectors, np.nan)
+
+    def log_density(self, vectors: np.ndarray, fitted: Any) -> np.ndarray:
+        return np.zeros(vectors.shape[1])
 
     def fallback(self, acceptance: float) -> "Outside":
         return self
@@ -181,7 +184,7 @@ def test_a_random_walk_that_is_refused_takes_half_the_step(dimension: int) -> No
     fitted = np.eye(dimension)
 
     def step(move: Move) -> float:
-        return float(np.std(move.propose(random, vectors, fitted)[0]))
+        return float(np.std(move.propose(random, vectors, fitted)))
 
     walk = RandomWalk()
     # 20000 draws: a standard deviation known to half a percent; 4 standard errors

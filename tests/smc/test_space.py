@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from probsysid import InputError, dist
-from probsysid.smc.space import Space
+from probsysid.smc.space import Space, _compiled
 
 COVARIANCE = np.array([[1.0, 0.6, 0.0], [0.6, 0.8, -0.2], [0.0, -0.2, 0.5]])
 
@@ -116,6 +116,52 @@ def test_joint_density(theta: np.ndarray) -> None:
     np.testing.assert_allclose(simplex.log_density(theta[:, 0]), expected, rtol=1e-9)
     total = sum(jax.jit(jax.vmap(s.log_density, in_axes=-1))(theta) for s in JOINT.sites)
     np.testing.assert_allclose(JOINT.log_prior(theta), total, rtol=1e-10)
+
+
+def space_of(scale: float) -> Space:
+    return Space.from_priors({"a": dist.TruncatedNormal(scale, 1.0, low=0.0), "b": dist.Uniform(0.0, scale)})
+
+
+def test_spaces_of_one_kind_share_their_programs() -> None:
+    theta = np.array([[0.3, -0.2], [1.0, 2.0]])
+    space_of(1.0).log_prior(theta), space_of(1.0).values(theta)
+    before = _compiled._cache_size()
+    for scale in (2.0, 3.0):
+        space = space_of(scale)
+        apart = sum(np.asarray(jax.vmap(site.log_density, in_axes=-1)(theta)) for site in space.sites)
+        np.testing.assert_allclose(space.log_prior(theta), apart, rtol=1e-12)
+        # the logistic function of the second coordinate, over the width of the prior
+        np.testing.assert_allclose(space.values(theta)["b"], scale / (1 + np.exp(-theta[1])), rtol=1e-12)
+    assert _compiled._cache_size() == before
+
+
+class Shifted(dist.Normal):
+    """A prior that keeps a number where JAX does not look for it."""
+
+    def __init__(self, shift: float):
+        super().__init__(0.0, 1.0)
+        self.shift = shift
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> Any:
+        return super().log_prob(value - self.shift)
+
+
+def test_a_prior_of_the_users_own_kind() -> None:
+    for shift in (1.0, 2.0):
+        for prior in (
+            Shifted(shift),
+            dist.TransformedDistribution(Shifted(shift), dist.transforms.AffineTransform(0.0, 1.0)),
+        ):
+            found = Space.from_priors({"x": prior}).log_prior(np.array([[0.5]]))
+            np.testing.assert_allclose(found, stats.norm.logpdf(0.5, loc=shift), rtol=1e-12)
+
+
+def test_a_program_that_ends_the_process_where_outputs_are_fused() -> None:
+    """XLA's fusion of several outputs, which the filter needs, ends the process on this one."""
+    space = Space.from_priors({"correlation": dist.LKJCholesky(3, 1.0)})
+    theta = np.full((space.dimension, 2), 0.3)
+    apart = jax.vmap(space.sites[0].log_density, in_axes=-1)(theta)
+    np.testing.assert_allclose(space.log_prior(theta), apart, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Markov moves that leave the current posterior as it is and give copies of a particle lives of their own.
 
-A move proposes a new vector for every particle of an island and says by how much the proposal itself is lopsided:
-`log q(old) - log q(new)` for independent proposals, zero for a symmetric random walk.  Leaving this term out (as
-eq. acc_rej of the paper does) samples from the wrong distribution while everything looks healthy.
+A move proposes a new vector for every particle and says how dense its proposals lie, log q, zero for a symmetric random
+walk.  The acceptance ratio holds q(old) / q(new); leaving this out (as eq. acc_rej of the paper does) samples from the
+wrong distribution while everything looks healthy.
 """
 
 from dataclasses import dataclass, replace
@@ -13,8 +13,6 @@ from jaxtyping import Float
 
 from probsysid.smc.proposals import Ellipsoid, Mixture, Proposal, StudentMixture, Vectors, Weights, cholesky, moments
 
-Lopsided = Float[np.ndarray, " member"]
-
 
 class Move(Protocol):
     """A way to propose.  `fit` sees the weighted particles before resampling, `propose` the current ones."""
@@ -24,8 +22,12 @@ class Move(Protocol):
 
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Any: ...
 
-    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: Any) -> tuple[Vectors, Lopsided]:
-        """New particles, and log q(old) - log q(new)."""
+    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: Any) -> Vectors:
+        """New particles."""
+        ...
+
+    def log_density(self, vectors: Vectors, fitted: Any) -> Float[np.ndarray, " member"]:
+        """Log density of proposals, up to what is the same in both directions."""
         ...
 
     def fallback(self, acceptance: float) -> "Move":
@@ -54,12 +56,11 @@ class Independent:
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> StudentMixture:
         return self.proposal.fit(random, vectors, weights)
 
-    def propose(
-        self, random: np.random.Generator, vectors: Vectors, fitted: StudentMixture
-    ) -> tuple[Vectors, Lopsided]:
-        new = fitted.sample(random, vectors.shape[1])
-        old_density, new_density = np.split(fitted.log_density(np.hstack([vectors, new])), 2)
-        return new, old_density - new_density
+    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: StudentMixture) -> Vectors:
+        return fitted.sample(random, vectors.shape[1])
+
+    def log_density(self, vectors: Vectors, fitted: StudentMixture) -> Float[np.ndarray, " member"]:
+        return fitted.log_density(vectors)
 
     def fallback(self, acceptance: float) -> Move:
         return self if self.otherwise is None or acceptance >= self.least else self.otherwise
@@ -87,9 +88,12 @@ class RandomWalk:
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> np.ndarray:
         return cholesky(moments(vectors, weights)[1])
 
-    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: np.ndarray) -> tuple[Vectors, Lopsided]:
+    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: np.ndarray) -> Vectors:
         scale = self.shrunk * (2.38 / vectors.shape[0] ** 0.5 if self.scale is None else self.scale)
-        return vectors + scale * fitted @ random.standard_normal(vectors.shape), np.zeros(vectors.shape[1])
+        return vectors + scale * fitted @ random.standard_normal(vectors.shape)
+
+    def log_density(self, vectors: Vectors, fitted: np.ndarray) -> Float[np.ndarray, " member"]:
+        return np.zeros(vectors.shape[1])
 
     def fallback(self, acceptance: float) -> Move:
         return self if acceptance >= self.least else replace(self, shrunk=0.5 * self.shrunk)

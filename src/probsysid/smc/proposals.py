@@ -38,18 +38,20 @@ class StudentMixture:
 
     def sample(self, random: np.random.Generator, count: int) -> Vectors:
         """Independent draws."""
-        component = random.choice(len(self.shares), size=count, p=self.shares)
-        normals = random.standard_normal((count, self.means.shape[1]))
+        component = np.searchsorted(np.cumsum(self.shares)[:-1], random.random(count), side="right")
+        normals = random.standard_normal((self.means.shape[1], count))
         if self.degrees is not None:
-            normals /= np.sqrt(random.chisquare(self.degrees, count) / self.degrees)[:, None]
-        return (self.means[component] + np.einsum("nij,nj->ni", self.factors[component], normals)).T
+            normals /= np.sqrt(random.chisquare(self.degrees, count) / self.degrees)
+        shifts = np.take_along_axis(self.factors @ normals, component[None, None], axis=0)[0]
+        return self.means.T[:, component] + shifts
 
     def log_density(self, vectors: Vectors) -> Float[np.ndarray, " member"]:
         """Log density at each vector."""
         with np.errstate(divide="ignore"):
             shares = np.log(self.shares)
-        logs = _log_densities(vectors, self.means, self._inverses, self.degrees)
-        return np.logaddexp.reduce(logs + shares[:, None])
+        logs = _log_densities(vectors, self.means, self._inverses, self.degrees) + shares[:, None]
+        top = logs.max(axis=0)
+        return top + np.log(np.sum(np.exp(logs - top), axis=0))
 
     @cached_property
     def _inverses(self) -> Float[np.ndarray, "component dimension dimension"]:
@@ -64,7 +66,9 @@ def _log_densities(
     The factors are tiny; a threaded triangular solver costs a hundred times more on a busy machine.
     """
     dimension = len(vectors)
-    distances = np.sum((inverses @ vectors - (inverses @ means[:, :, None])) ** 2, axis=1)
+    white = inverses @ vectors
+    white -= inverses @ means[:, :, None]
+    distances = np.sum(np.square(white, out=white), axis=1)
     constants = np.sum(np.log(np.diagonal(inverses, axis1=1, axis2=2)), axis=1)[:, None]
     if degrees is None:
         return constants - 0.5 * (dimension * np.log(2 * np.pi) + distances)
@@ -155,20 +159,37 @@ class Mixture:
     def _maximise(
         self, random: np.random.Generator, white: Vectors, weights: Weights
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Expectation maximisation for Gaussian components, in coordinates where the cloud is round."""
+        """Expectation maximisation for Gaussian components, in coordinates where the cloud is round.
+
+        There, products of coordinates are of order one: densities and moments of all components are each one matrix
+        product with them.
+        """
         dimension, count = white.shape
+        products = (white[:, None] * white).reshape(dimension**2, count)
         centres = white[:, random.choice(count, self.components, p=weights)].T
         covariances = np.broadcast_to(0.5 * np.eye(dimension), (self.components, dimension, dimension))
         shares = np.full(self.components, 1 / self.components)
         for _ in range(self.iterations):
-            logs = _log_densities(white, centres, np.linalg.inv(cholesky(covariances)), None)
+            logs = _log_gaussians(white, products, centres, covariances)
             with np.errstate(divide="ignore"):
-                logs = logs + np.log(shares)[:, None]
-            responsibilities = np.exp(logs - np.logaddexp.reduce(logs)) * weights
+                logs += np.log(shares)[:, None]
+            logs -= logs.max(axis=0)
+            responsibilities = np.exp(logs)
+            responsibilities *= weights / responsibilities.sum(axis=0)
             totals = np.maximum(responsibilities.sum(axis=1), 1e-300)
             centres = responsibilities @ white.T / totals[:, None]
-            centred = white - centres[:, :, None]
-            scaled = centred * (responsibilities / totals[:, None])[:, None, :]
-            covariances = scaled @ centred.transpose(0, 2, 1) + RIDGE * np.eye(dimension)
+            squares = (responsibilities @ products.T / totals[:, None]).reshape(covariances.shape)
+            covariances = squares - centres[:, :, None] * centres[:, None, :] + RIDGE * np.eye(dimension)
             shares = totals / totals.sum()
         return shares, centres, covariances
+
+
+def _log_gaussians(
+    vectors: Vectors, products: np.ndarray, centres: np.ndarray, covariances: np.ndarray
+) -> Float[np.ndarray, "component member"]:
+    """Log densities of Gaussians up to a common constant, given all products of the vectors' coordinates."""
+    precisions = np.linalg.inv(covariances)
+    pulls = np.einsum("cij,cj->ci", precisions, centres)
+    constants = np.linalg.slogdet(precisions)[1] - np.einsum("ci,ci->c", pulls, centres)
+    distances = precisions.reshape(len(centres), -1) @ products - 2 * pulls @ vectors
+    return 0.5 * (constants[:, None] - distances)

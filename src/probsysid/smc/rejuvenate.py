@@ -38,6 +38,8 @@ class Cloud(NamedTuple):
     """The filters' states after the sample."""
     prior: Any = None
     """Log prior, (part, member), once it has been asked for."""
+    proposal: Any = None
+    """Log density of the current proposals, (part, member), once it has been asked for."""
 
 
 class Rejuvenation(NamedTuple):
@@ -142,7 +144,7 @@ class _Moving:
     def until_moved(self, cloud: Cloud) -> tuple[Cloud, Stats]:
         """Repeat moves until nearly every particle has moved."""
         move: Any = self.sampler.move
-        fitted = self._fit(move)
+        cloud, fitted = self._begin(move, cloud)
         moved = np.zeros(cloud.energy.shape, dtype=bool)
         rates: list[float] = []
         most = self.sampler.allowed_moves(self.target.cost(self.sample + 1))
@@ -152,27 +154,33 @@ class _Moving:
             rates.append(float(accepted.mean()))
             if moved.mean() >= self.sampler.moved or len(rates) == most:
                 return cloud, Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
-            move, fitted = self._follow(move, fitted, rates[-1])
+            following = move.fallback(rates[-1])
+            if following != move:
+                move = following
+                cloud, fitted = self._begin(move, cloud)
 
     def chains(self, cloud: Cloud) -> tuple[Cloud, Stats]:
         """Waste-free (Dau and Chopin 2022): chains from fewer particles, all of whose states are kept."""
         move: Any = self.sampler.move
-        fitted = self._fit(move)
+        cloud, fitted = self._begin(move, cloud)
         links = [cloud]
         rates: list[float] = []
         moved = np.zeros(cloud.energy.shape, dtype=bool)
         for k in range(self.sampler.chain - 1):
-            if k:
-                move, fitted = self._follow(move, fitted, rates[-1])
+            following = move.fallback(rates[-1]) if k else move
+            if following != move:
+                move = following
+                cloud, fitted = self._begin(move, cloud)
             cloud, accepted = self._once(k, cloud, move, fitted)
             links.append(cloud)
             moved |= accepted
             rates.append(float(accepted.mean()))
         return _side_by_side(links), Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
 
-    def _follow(self, move: Move, fitted: list[Any], acceptance: float) -> tuple[Move, list[Any]]:
-        following = move.fallback(acceptance)
-        return (move, fitted) if following == move else (following, self._fit(following))
+    def _begin(self, move: Move, cloud: Cloud) -> tuple[Cloud, list[Any]]:
+        """Fit a kind of move: the cloud with the density of its proposals, and the fits."""
+        fitted = self._fit(move)
+        return cloud._replace(proposal=self._proposal_density(move, fitted, cloud.theta)), fitted
 
     @property
     def _groups(self) -> list[slice]:
@@ -221,14 +229,13 @@ class _Moving:
     ) -> tuple[Cloud, Bool[np.ndarray, "part member"]]:
         """One Metropolis-Hastings step for every particle, with the full ratio."""
         random = np.random.default_rng([*self.seeds, 2, k])
-        theta, lopsided = np.empty_like(cloud.theta), np.empty_like(cloud.energy)
+        theta = np.empty_like(cloud.theta)
         for group, fit in zip(self._groups, fitted, strict=True):
             current = cloud.theta[:, group]
-            new, ratio = move.propose(random, current.reshape(len(current), -1), fit)
-            theta[:, group], lopsided[group] = new.reshape(current.shape), ratio.reshape(current.shape[1:])
-        proposed = self._evaluate(theta)
+            theta[:, group] = move.propose(random, current.reshape(len(current), -1), fit).reshape(current.shape)
+        proposed = self._evaluate(theta)._replace(proposal=self._proposal_density(move, fitted, theta))
         with np.errstate(invalid="ignore"):  # a proposal outside the prior or lost on the way: refused below
-            log_ratio = self._log_target(proposed) - self._log_target(cloud) + lopsided
+            log_ratio = self._log_target(proposed) - self._log_target(cloud) + cloud.proposal - proposed.proposal
         accepted = np.log(random.random(log_ratio.shape)) < np.where(np.isnan(log_ratio), -np.inf, log_ratio)
         chosen = Cloud(
             np.where(accepted, proposed.theta, cloud.theta),
@@ -236,14 +243,23 @@ class _Moving:
             np.where(accepted, proposed.energy, cloud.energy),
             _choose(accepted.ravel(), proposed.state, cloud.state),
             np.where(accepted, proposed.prior, cloud.prior),
+            np.where(accepted, proposed.proposal, cloud.proposal),
         )
         return chosen, accepted
 
+    def _proposal_density(self, move: Move, fitted: list[Any], theta: np.ndarray) -> Float[np.ndarray, "part member"]:
+        density = np.empty(theta.shape[1:])
+        for group, fit in zip(self._groups, fitted, strict=True):
+            current = theta[:, group]
+            density[group] = move.log_density(current.reshape(len(current), -1), fit).reshape(current.shape[1:])
+        return density
+
     def _evaluate(self, theta: np.ndarray) -> Cloud:
         """The filter over all samples so far."""
-        shape = theta.shape[1:]
-        state, likelihood, energy = browse(self.target, theta.reshape(theta.shape[0], -1), self.sample + 1)
-        return self.with_prior(Cloud(theta, likelihood.reshape(shape), energy.reshape(shape), state))
+        shape, flat = theta.shape[1:], theta.reshape(theta.shape[0], -1)
+        prior = np.asarray(self.target.log_prior(flat)).reshape(shape)
+        state, likelihood, energy = browse(self.target, flat, self.sample + 1)
+        return Cloud(theta, likelihood.reshape(shape), energy.reshape(shape), state, prior)
 
     def _log_target(self, cloud: Cloud) -> np.ndarray:
         return cloud.prior + cloud.likelihood - w.tempered(cloud.energy, self.share)

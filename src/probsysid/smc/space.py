@@ -4,11 +4,15 @@ A sampler wants to move freely; a mass must stay positive.  Each prior's support
 `biject_to`, and the density on the line carries the Jacobian of that map:
 
     log p(u) = log p(theta(u)) + log |d theta / d u|.
+
+Priors enter compiled programs as arguments: spaces with the same names and kinds of priors share their programs,
+whatever the numbers in them.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -24,6 +28,7 @@ Theta = Float[Array, "dimension particle"]
 SiteName = str | tuple[str, ...]
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["prior"], meta_fields=["name", "start"])
 @dataclass(frozen=True, eq=False)
 class Site:
     """One prior: of a number, of an array, or of several numbers jointly (then `name` is a tuple)."""
@@ -48,7 +53,7 @@ class Site:
 
     @cached_property
     def size(self) -> int:
-        return int(jnp.prod(jnp.array(self.free_shape, dtype=int))) if self.free_shape else 1
+        return math.prod(self.free_shape)
 
     def sample(self, key: Any, count: int) -> Float[Array, "size particle"]:
         return self.transform.inv(self.prior.sample(key, (count,))).reshape(count, self.size).T
@@ -63,6 +68,7 @@ class Site:
         return jnp.sum(self.prior.log_prob(value)) + jacobian
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["sites"], meta_fields=[])
 @dataclass(frozen=True, eq=False)
 class Space:
     """All sites together: sampling, density and names of the particles."""
@@ -95,15 +101,40 @@ class Space:
         """Every quantity by its own name, joint ones one by one."""
         return tuple(n for site in self.sites for n in (site.name if isinstance(site.name, tuple) else (site.name,)))
 
-    @cached_property
-    def values(self) -> Any:
-        """theta -> constrained values by name, particle axis last."""
-        return jax.jit(jax.vmap(self.values_of_one, in_axes=-1, out_axes=-1))
+    def values(self, theta: Any) -> dict[str, Any]:
+        """Constrained values by name, particle axis last."""
+        return self.program(_values)(theta)
+
+    def log_prior(self, theta: Any) -> Float[Array, " particle"]:
+        """Log density in unconstrained coordinates."""
+        return self.program(_log_prior)(theta)
+
+    def program(self, function: Callable[..., Any], *static: Any) -> Callable[..., Any]:
+        """`function(*static, space, ...)` compiled, for this space: with the programs of all spaces like it or, where a
+        prior is of a kind that numpyro does not know, with one of its own."""
+        if self._known:
+            kind, numbers = self._taken_apart
+            return partial(_compiled, function, static, kind, numbers)
+        if (function, *static) not in self._own:
+            self._own[(function, *static)] = jax.jit(partial(function, *static, self))
+        return self._own[(function, *static)]
 
     @cached_property
-    def log_prior(self) -> Any:
-        """theta -> log density in unconstrained coordinates."""
-        return jax.jit(jax.vmap(self._log_prior, in_axes=-1))
+    def _taken_apart(self) -> tuple[int, list[Any]]:
+        """The kind of space, and the numbers in its priors.  Taking numpyro's priors apart costs as much as evaluating
+        them, so it is done once."""
+        numbers, kind = jax.tree.flatten(self)
+        if kind not in _KINDS:
+            _KINDS.append(kind)
+        return _KINDS.index(kind), [jnp.asarray(number) for number in numbers]
+
+    @cached_property
+    def _known(self) -> bool:
+        return all(_of_numpyro(site.prior) for site in self.sites)
+
+    @cached_property
+    def _own(self) -> dict[Any, Any]:
+        return {}
 
     def sample(self, key: Any, count: int) -> Theta:
         """Draws from the prior."""
@@ -120,8 +151,36 @@ class Space:
                 result[site.name] = value
         return result
 
-    def _log_prior(self, free: Any) -> Any:
+    def log_prior_of_one(self, free: Any) -> Any:
         return sum((site.log_density(free) for site in self.sites), start=jnp.zeros(()))
+
+
+def _values(space: Space, theta: Any) -> dict[str, Any]:
+    return jax.vmap(space.values_of_one, in_axes=-1, out_axes=-1)(theta)
+
+
+def _log_prior(space: Space, theta: Any) -> Any:
+    return jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
+
+
+_KINDS: list[Any] = []
+"""Structures of all spaces so far: comparing two of them is slow, so programs know them by their index here."""
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _compiled(function: Callable[..., Any], static: tuple[Any, ...], kind: int, numbers: Any, *arguments: Any) -> Any:
+    return function(*static, jax.tree.unflatten(_KINDS[kind], numbers), *arguments)
+
+
+def _of_numpyro(part: Any) -> bool:
+    """Whether a prior, and every prior and transform in it, can be taken apart and put together again: a class of the
+    user's own may keep numbers where JAX does not see them."""
+
+    def is_part(node: Any) -> bool:
+        return node is not part and isinstance(node, dist.Distribution | dist.transforms.Transform)
+
+    inner = [node for node in jax.tree.leaves(part, is_leaf=is_part) if is_part(node)]
+    return type(part).__module__.startswith("numpyro.") and all(_of_numpyro(node) for node in inner)
 
 
 def _check_prior(name: SiteName, prior: Any) -> None:

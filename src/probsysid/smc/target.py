@@ -46,21 +46,15 @@ class Target(Protocol):
 def browse(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Run particles over samples 0..stop-1: state after them, likelihood of all but the last, energy of the last."""
     state = None
-    likelihood = np.zeros(theta.shape[-1])
+    total = np.zeros(theta.shape[-1])
     first = 0
     while True:
         last = min(target.limit(first), stop)
         state, rows = target.advance(state, theta, first, last)
-        energies = finite_or_lost(np.asarray(rows)[: last - first])
+        energies = np.asarray(rows)[: last - first]
+        before = energies[:-1] if last == stop else energies
+        with np.errstate(invalid="ignore", over="ignore"):  # lost particles
+            total = total + before.sum(axis=0)
         if last == stop:
-            return state, _subtract(likelihood, energies[:-1]), energies[-1]
-        likelihood = _subtract(likelihood, energies)
+            return state, -finite_or_lost(total), finite_or_lost(energies[-1])
         first = last
-
-
-def _subtract(likelihood: np.ndarray, energies: np.ndarray) -> np.ndarray:
-    """One row after the other, so that it does not matter in which portions they come."""
-    result = likelihood.copy()
-    for row in energies:
-        result -= row
-    return result

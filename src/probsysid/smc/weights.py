@@ -11,8 +11,8 @@ from jaxtyping import Float
 
 LogWeights = Float[np.ndarray, "island member"]
 
-BISECTIONS = 60
-"""Halvings of the tempering interval: to the precision of a double."""
+BISECTIONS, PRECISE = 60, 1e-10
+"""The tempering interval is halved until a share is known that precisely, or so many times."""
 
 
 class Weighted(NamedTuple):
@@ -28,10 +28,18 @@ class Weighted(NamedTuple):
 
 def effective_size(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
     """Effective sample size of each island (paper, eq. ESS); zero where no particle is left."""
+    return _size_and_log_sum(log_weights)[0]
+
+
+def _size_and_log_sum(log_weights: LogWeights) -> tuple[Float[np.ndarray, " island"], Float[np.ndarray, " island"]]:
+    """Effective sample size, and log of the sum of weights, of each island."""
     top = np.max(log_weights, axis=-1, keepdims=True)
-    weights = np.exp(log_weights - np.where(np.isfinite(top), top, 0.0))
-    squares = np.sum(weights**2, axis=-1)
-    return np.where(squares > 0, np.sum(weights, axis=-1) ** 2 / np.where(squares > 0, squares, 1.0), 0.0)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    weights = np.exp(log_weights - safe)
+    sums, squares = np.sum(weights, axis=-1), np.sum(weights**2, axis=-1)
+    sizes = np.where(squares > 0, sums**2 / np.where(squares > 0, squares, 1.0), 0.0)
+    with np.errstate(divide="ignore"):
+        return sizes, np.log(sums) + safe[..., 0]
 
 
 def log_sum_exp(values: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*rows"]:
@@ -39,10 +47,7 @@ def log_sum_exp(values: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*row
 
     SciPy's does the same with a third of a millisecond of overhead a call, which shows in a profile.
     """
-    top = np.max(values, axis=-1, keepdims=True)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.sum(np.exp(values - safe), axis=-1)) + safe[..., 0]
+    return _size_and_log_sum(values)[1]
 
 
 def log_mean(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
@@ -72,7 +77,8 @@ def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"
     energies = finite_or_lost(energies).reshape(-1, *log_weights.shape)
     path = np.subtract.accumulate(np.concatenate([log_weights[None], energies]))
     lost = np.sum(np.isinf(energies) & np.isfinite(path[:-1]), axis=(1, 2))
-    return Weighted(path[1:], effective_size(path[1:]), log_mean(path[1:]), lost)
+    sizes, log_sums = _size_and_log_sum(path[1:])
+    return Weighted(path[1:], sizes, log_sums - np.log(log_weights.shape[-1]), lost)
 
 
 def temper(log_weights: LogWeights, energy: LogWeights, share_of_members: float) -> float:
@@ -94,6 +100,8 @@ def temper(log_weights: LogWeights, energy: LogWeights, share_of_members: float)
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if enough(middle) else (low, middle)
+        if high - low < PRECISE * low:
+            break
     return low
 
 
