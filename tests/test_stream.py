@@ -26,7 +26,7 @@ def feed(online: ps.Identifier, record: ps.Record, first: int, last: int) -> Non
 def assert_identical(one: ps.Posterior, other: ps.Posterior) -> None:
     np.testing.assert_array_equal(one.theta, other.theta)
     np.testing.assert_array_equal(one.weights, other.weights)
-    np.testing.assert_array_equal(one.evidence_by_island, other.evidence_by_island)
+    np.testing.assert_array_equal(one.evidence_by_part, other.evidence_by_part)
     np.testing.assert_array_equal(one.history.ess, other.history.ess)
     assert one.history.rejuvenations == other.history.rejuvenations
 

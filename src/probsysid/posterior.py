@@ -60,7 +60,8 @@ class Posterior:
     values: dict[str, Float[np.ndarray, "*shape particle"]]
     theta: Float[np.ndarray, "dimension particle"]
     weights: Float[np.ndarray, " particle"]
-    evidence_by_island: Float[np.ndarray, " island"]
+    evidence_by_part: Float[np.ndarray, " part"]
+    """Log evidence of each population that resamples by itself: an island, or a half of it."""
     history: History
     settings: dict[str, Any]
     records: tuple[Record, ...] = ()
@@ -92,7 +93,7 @@ class Posterior:
             values,
             run.flat_theta,
             run.normalised_weights,
-            run.evidence_by_island,
+            run.evidence_by_part,
             history,
             facts,
             records,
@@ -105,12 +106,12 @@ class Posterior:
     @property
     def log_evidence(self) -> float:
         """Log of the probability density of the data under the model and its priors."""
-        return float(log_mean_exp(self.evidence_by_island))
+        return float(log_mean_exp(self.evidence_by_part))
 
     @property
     def log_evidence_error(self) -> float:
-        """Standard error of the log evidence, from the spread over islands; NaN with one island."""
-        return evidence_error(self.evidence_by_island)
+        """Standard error of the log evidence, from the spread over islands and their halves; NaN where there is one."""
+        return evidence_error(self.evidence_by_part)
 
     @property
     def log_predictive(self) -> Float[np.ndarray, " sample"]:
@@ -349,7 +350,7 @@ class Posterior:
         variables |= {
             "weights": ("particle", self.weights),
             "theta": (("dimension", "particle"), self.theta),
-            "evidence_by_island": ("island", self.evidence_by_island),
+            "evidence_by_part": ("part", self.evidence_by_part),
             "ess": (("sample", "island"), self.history.ess),
             "evidence": (("sample", "island"), self.history.evidence),
         }
@@ -385,7 +386,7 @@ class Posterior:
             {name: dataset[f"value:{name}"].values for name in names},
             dataset["theta"].values,
             dataset["weights"].values,
-            dataset["evidence_by_island"].values,
+            dataset["evidence_by_part"].values,
             History(islands, [dataset["ess"].values], [dataset["evidence"].values], rejuvenations, rebased),
             json.loads(dataset.attrs["settings"]),
             (),

@@ -129,7 +129,7 @@ def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: p
 @pytest.mark.long
 def test_several_models_have_a_folder_each_and_a_comparison(tmp_path: Path) -> None:
     plan, tables, (found,) = loaded()
-    better = replace(found.posterior, evidence_by_island=found.posterior.evidence_by_island + 3.0)
+    better = replace(found.posterior, evidence_by_part=found.posterior.evidence_by_part + 3.0)
     other = run.Result(replace(found.candidate, name="other"), better, {}, found.runs)
     run.write_results(plan, tables, [found, other], tmp_path, tmp_path)
     assert {p.name for p in tmp_path.iterdir() if p.is_dir()} == {"lag", "other"}

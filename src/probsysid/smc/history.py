@@ -65,17 +65,17 @@ def log_mean_exp(values: Float[np.ndarray, "*rows island"]) -> Float[np.ndarray,
     return np.asarray(log_sum_exp(values) - np.log(values.shape[-1]))
 
 
-def evidence_error(by_island: Float[np.ndarray, " island"]) -> float:
-    """Standard error of the log of the mean evidence, from its spread over islands; NaN with one island.
+def evidence_error(by_part: Float[np.ndarray, " part"]) -> float:
+    """Standard error of the log of the mean evidence, from its spread over parts; NaN with one.
 
-    Where islands differ by several units, one outweighs the others and the spread of their logarithms says more.
+    Where parts differ by several units, one outweighs the others and the spread of their logarithms says more.
     """
-    count = len(by_island)
+    count = len(by_part)
     if count < 2:
         return float("nan")
-    relative = np.exp(by_island - np.max(by_island))
+    relative = np.exp(by_part - np.max(by_part))
     of_mean = np.std(relative, ddof=1) / np.mean(relative) / np.sqrt(count)
-    of_logs = np.std(by_island, ddof=1) / np.sqrt(count)
+    of_logs = np.std(by_part, ddof=1) / np.sqrt(count)
     return float(of_logs if of_logs > LARGE else of_mean)
 
 
