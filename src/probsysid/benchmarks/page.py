@@ -110,8 +110,8 @@ def _head(entries: Sequence[Entry]) -> Iterator[str]:
         "The three case studies of Longbottom, Champneys and Rogers, on the published files. Errors are root mean "
         "squares in free run; min, mean and max are over the posterior's particles. `default` is this package's "
         "method, `paper` the paper's choices to the letter (EKF0, solver conditioning, one Gaussian proposal), with "
-        "the acceptance ratio complete. The error of a log evidence comes from four islands and their halves; where it is "
-        "close to 1, one island outweighs the others and their log evidences differ by several units."
+        "the acceptance ratio complete. The error of a log evidence comes from four islands and their halves; where it "
+        "is close to 1, one island outweighs the others and their log evidences differ by several units."
     )
     yield ""
     yield f"Made by `python -m probsysid.benchmarks.page` from runs of probsysid {context.version}, "

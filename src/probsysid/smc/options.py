@@ -37,7 +37,8 @@ class Sampler:
             `"gaussian"`, `"student"`, `"mixture"`, `"random-walk"`.
         resampling: an object from `probsysid.smc.resampling`, or `"systematic"`, `"stratified"`, `"residual"`,
             `"multinomial"`.
-        islands: samplers run side by side, which share nothing but proposals; their spread gives the error of the evidence.
+        islands: samplers run side by side, which share nothing but proposals; their spread gives the error of the
+            evidence.
         moved: moves are repeated until this share of the particles has moved ...
         max_moves: ... or this many times (up to three times as many within the first 200 samples; 1 is always 1).
         bridge: a sample that takes the effective size under this share of the threshold is brought in by tempering.
