@@ -50,10 +50,6 @@ PAPER = {"arrow": Published(1.0567e-3, 1.8249e-3, 2.9516e-3)}
 PAPER_NOISE = 1e-6
 """The paper fixes the noise at this order of magnitude, in volts."""
 
-SOLVER = Solver(smoothness=5, substeps=2)
-"""One setting for all models, so that their evidences compare; chosen among five by free-run scores
-(docs/benchmarks.md)."""
-
 GUESS = {"m": 5.4e-6, "c": 2.2e-4, "k": 1.0, "k3": 4.0, "offset": 0.0, "k2": 0.0}
 """Where least-squares fits start: a resonance at 68 Hz, stiffness one, a few per cent of damping."""
 
@@ -123,7 +119,7 @@ def study(folder: str | Path | None = None, variant: str = "duffing") -> Study:
     fit = Fit("Laplace posterior on the same training record, finely integrated", measured, training)
     protocols = tuple(_protocol(name, variant, record) for name in TESTS)
     start = float(train.outputs["position"][0])
-    default = Method(SOLVER, Sampler(particles=PARTICLES, max_moves=4))
+    default = Method(Solver(), Sampler(particles=PARTICLES, max_moves=4))
     paper = Method(
         Solver.paper(substeps=1),
         Sampler.paper(particles=PARTICLES),
