@@ -48,10 +48,10 @@ simulated and the second is scored.
 Trained on samples 49277 to 52348 (from zero), in free run on the arrow head (`arrow`: samples 1000 to 40000) and on the
 test sets of nonlinear-benchmarks (without the 50 samples that it gives to initialise). The input is band-limited.
 Solver and conditioning are the package's defaults: the number of integration steps is found from the data, and each
-model ends at one where a finer integration would not change its posterior, so that log evidences compare down the column
-of one method. None of these models leaves white prediction errors, and a run says so. The paper's preset has its noise
-fixed at 1e-6 V and one step a sample; it also failed with eight steps, and which of its choices is to blame was not taken
-apart.
+model ends at one where a finer integration would not change its posterior, so that log evidences compare down the
+column of one method. None of these models leaves white prediction errors, and a run says so. The paper's preset has
+its noise fixed at 1e-6 V and one step a sample; it also failed with eight steps, and which of its choices is to blame
+was not taken apart.
 """,
     "emps": """\
 Force is gtau times the recorded voltage. Friction opposes whatever acts, up to Fc, so that a stuck axis stays stuck
