@@ -92,7 +92,21 @@ def test_shares_add_up_and_integration_has_little(automatic: ps.Posterior) -> No
 
 def test_a_coarse_integration_is_what_makes_a_posterior_wide(record: ps.Record) -> None:
     coarse = identify(record, solver=ps.Solver(smoothness=3, substeps=1))
-    assert coarse.uncertainty().loc["c", "integration"] > 0.7
+    assert coarse.verdict == ""
+    checked = coarse.checked()
+    assert checked.uncertainty().loc["c", "integration"] > 0.7
+    assert not checked.settings["solver_adequate"]
+    assert "not" in checked.verdict
+    assert "from integration" in checked.table().columns
+
+
+def test_given_steps_are_judged_like_automatic_ones(automatic: ps.Posterior, record: ps.Record) -> None:
+    """The same particles with the same steps: the same likelihoods up to rounding, and so the same verdict."""
+    known = ("solver_verdict", "solver_adequate", "solver_check", "uncertainty")
+    given = replace(automatic, settings={k: v for k, v in automatic.settings.items() if k not in known}).checked()
+    assert given.verdict == automatic.verdict
+    for name, shift in automatic.settings["solver_check"]["shift"].items():
+        assert given.settings["solver_check"]["shift"][name] == pytest.approx(shift, abs=1e-6)
 
 
 def test_a_stream_decides_the_same(automatic: ps.Posterior, record: ps.Record) -> None:

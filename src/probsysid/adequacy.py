@@ -5,10 +5,12 @@ posteriors, smoothed by Vehtari et al.'s Pareto method, say how far each quantit
 units of the posterior standard deviation, which is all that matters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from probsysid.errors import SamplingError
 from probsysid.odefilter.solver import Solver
@@ -58,11 +60,17 @@ class Adequacy:
 
 def assess(run: Run, finer: Computed, values: dict[str, np.ndarray]) -> Adequacy:
     """Compare the run's particles with themselves at a finer level; `values` are the scalar quantities."""
-    weights = run.normalised_weights
     ratios = accuracy.log_ratios(run, finer).ravel()
+    return compare(run.normalised_weights, ratios, values, 2**run.level, 2 ** (run.level + 1))
+
+
+def compare(
+    weights: np.ndarray, ratios: np.ndarray, values: Mapping[str, np.ndarray], substeps: int, finer: int
+) -> Adequacy:
+    """What a posterior becomes when each particle's log likelihood changes by its entry in `ratios`."""
     alive = (weights > 0) & np.isfinite(ratios)
     if not alive.any():
-        return Adequacy(2**run.level, 2 ** (run.level + 1), np.inf, dict.fromkeys(values, np.nan), {})
+        return Adequacy(substeps, finer, np.inf, dict.fromkeys(values, np.nan), {})
     from arviz import psislw  # takes seconds to import, and is needed once a run
 
     smoothed, shape = psislw(ratios[alive] - ratios[alive].max()) if alive.sum() > 4 else (ratios[alive], np.inf)
@@ -76,7 +84,17 @@ def assess(run: Run, finer: Computed, values: dict[str, np.ndarray]) -> Adequacy
         shift[name] = float((new @ x - mean) / sd)
         spread[name] = float(np.sqrt(new @ (x - new @ x) ** 2) / sd)
     lost = 1 - weights[alive].sum()
-    return Adequacy(2**run.level, 2 ** (run.level + 1), float(shape) if lost < 0.01 else np.inf, shift, spread)
+    return Adequacy(substeps, finer, float(shape) if lost < 0.01 else np.inf, shift, spread)
+
+
+def facts(found: Adequacy, shares: pd.DataFrame) -> dict[str, Any]:
+    """What a posterior's settings say about it."""
+    return {
+        "solver_verdict": found.verdict,
+        "solver_adequate": found.adequate,
+        "solver_check": {"pareto_shape": found.shape, "shift": found.shift, "spread": found.spread},
+        "uncertainty": shares.to_dict(orient="index"),
+    }
 
 
 def settle(

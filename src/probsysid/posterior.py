@@ -3,7 +3,7 @@
 import json
 import time as clock
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from probsysid._version import __version__
+from probsysid.adequacy import compare, facts
 from probsysid.describe import describe_prior
 from probsysid.errors import InputError
 from probsysid.experiment import Question
@@ -32,7 +33,7 @@ from probsysid.smc.ibis import Run
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.resampling import Systematic
 from probsysid.states import States, smoothed_states
-from probsysid.uncertainty import log_likelihood, split, without_integration_error, without_model_error
+from probsysid.uncertainty import FINER, log_likelihood, split, with_steps, without_model_error
 
 if TYPE_CHECKING:
     import arviz as az
@@ -212,18 +213,27 @@ class Posterior:
 
     def uncertainty(self) -> pd.DataFrame:
         """Share of each quantity's variance that comes from noise, from integration error and from model error."""
+        checked = self.checked()
+        return pd.DataFrame.from_dict(checked.settings["uncertainty"], orient="index").rename_axis("parameter")
+
+    def checked(self) -> "Posterior":
+        """The same with a verdict on its integration and the shares of uncertainty, which `identify` leaves out where
+        the number of steps was given: that takes sweeps over the data with twice and four times as many."""
         if "uncertainty" in self.settings:
-            return pd.DataFrame.from_dict(self.settings["uncertainty"], orient="index").rename_axis("parameter")
+            return self
         if not self.records:
-            raise InputError("this posterior was loaded without its records; uncertainty needs them.")
-        question, records = self.question, self.records
-        base = log_likelihood(question, records, self.theta)
-        finer = log_likelihood(without_integration_error(question), records, self.theta)
-        differences = {"integration": finer - base}
+            raise InputError("this posterior was loaded without its records; a verdict needs them.")
+        question, records, theta = self.question, self.records, self.theta
+        steps = question.solver.steps
+        base = log_likelihood(question, records, theta)
+        twice = log_likelihood(with_steps(question, 2 * steps), records, theta)
+        differences = {"integration": log_likelihood(with_steps(question, FINER * steps), records, theta) - base}
         if question.model_error:
-            plain, rest = without_model_error(question, self.theta)
+            plain, rest = without_model_error(question, theta)
             differences["model error"] = log_likelihood(plain, records, rest) - base
-        return split(self.theta, self.weights, self.columns, differences)
+        found = compare(self.weights, twice - base, self.columns, steps, 2 * steps)
+        shares = split(theta, self.weights, self.columns, differences)
+        return replace(self, settings=self.settings | facts(found, shares))
 
     def rejuvenations(self) -> pd.DataFrame:
         """Acceptance, moves, unique particles and cost of every rejuvenation."""

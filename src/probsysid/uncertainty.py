@@ -92,9 +92,9 @@ def log_likelihood(question: Question, records: Sequence[Record], theta: np.ndar
     return likelihood - energy
 
 
-def without_integration_error(question: Question) -> Question:
-    """The same question with many more integration steps."""
-    return replace(question, solver=replace(question.solver, substeps=FINER * question.solver.steps))
+def with_steps(question: Question, steps: int) -> Question:
+    """The same question with so many integration steps a sample."""
+    return replace(question, solver=replace(question.solver, substeps=steps))
 
 
 def without_model_error(question: Question, theta: np.ndarray) -> tuple[Question, np.ndarray]:
