@@ -179,8 +179,8 @@ def _realisations(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
     yield (
         "How well the constants can be known depends on the phases and the noise of the training record, and those of "
         f"the paper's are not published. Limits for {len(rows)} realisations (`python -m "
-        f"probsysid.benchmarks.realisations`); the record above is number {seed}, chosen because its limit is closest to "
-        "1.10 and 2.76 um, which were known from an earlier record. That is one of the best: judge a method by its "
+        f"probsysid.benchmarks.realisations`); the record above is number {seed}, chosen because its limit is closest "
+        "to 1.10 and 2.76 um, which were known from an earlier record. That is one of the best: judge a method by its "
         "distance from the limit, not by its distance from the paper's figures."
     )
     yield ""
