@@ -4,7 +4,7 @@ from probsysid import _runtime
 
 _runtime.configure()
 
-from probsysid import dist  # noqa: E402
+from probsysid import dist, hosts  # noqa: E402
 from probsysid._version import __version__  # noqa: E402
 from probsysid.errors import InputError, ModelWarning, SamplingError  # noqa: E402
 from probsysid.identify import identify  # noqa: E402
@@ -36,6 +36,7 @@ __all__ = [
     "Solver",
     "__version__",
     "dist",
+    "hosts",
     "identify",
     "solve",
 ]

@@ -1,11 +1,14 @@
 """The command line: `probsysid --help`."""
 
 import sys
+from typing import NoReturn
 
 import typer
 
+from probsysid import hosts
 from probsysid.benchmarks import commands as benchmarks
 from probsysid.errors import InputError, SamplingError
+from probsysid.hosts import HostError
 from probsysid.study import commands
 
 app = typer.Typer(
@@ -30,13 +33,28 @@ commands.register(app)
 benchmarks.register(app)
 
 
+LOST = 3
+"""Exit code of a run that another host has left."""
+
+
 def main() -> None:
     """Run a command; mistakes of the user's get one sentence and exit code 2, failed runs one and exit code 1."""
     try:
         app()
     except InputError as error:
-        typer.echo(f"probsysid: {error}", err=True)
-        sys.exit(2)
-    except SamplingError as error:
-        typer.echo(f"probsysid: {error}", err=True)
-        sys.exit(1)
+        _end(str(error), 2)
+    except SamplingError as error:  # the same on every host: one says it
+        _end(str(error) if hosts.first() else "", 1)
+    except HostError as error:
+        _end(error.sentence, LOST)
+    finally:
+        hosts.leave("its program has ended")
+
+
+def _end(sentence: str, code: int) -> NoReturn:
+    """With one sentence, which the other hosts hear, too."""
+    if sentence:
+        which = "" if hosts.first() else f" on host {hosts.index()}"
+        typer.echo(f"probsysid{which}: {sentence}", err=True)
+    hosts.leave(sentence)
+    sys.exit(code)

@@ -1,6 +1,7 @@
 """Priors and models in words, for tables, reports and fingerprints."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -34,9 +35,13 @@ def _number(value: Any) -> str:
     )
 
 
-def exact_numbers(given: Any) -> list[np.ndarray]:
-    """Every number in priors and fixed values, to the last digit: what `describe_prior` rounds."""
-    return [np.asarray(leaf, dtype=float) for leaf in jax.tree.leaves(given)]
+def exact_numbers(given: Sequence[Any]) -> list[np.ndarray]:
+    """Every number in priors and fixed values, to the last digit: what `describe_prior` rounds.
+
+    Sorted within each prior: in which order numpyro lists them differs from process to process.
+    """
+    listed = [[np.asarray(leaf, dtype=float) for leaf in jax.tree.leaves(prior)] for prior in given]
+    return [number for numbers in listed for number in sorted(numbers, key=lambda array: array.tobytes())]
 
 
 def model_program(model: Model) -> str:

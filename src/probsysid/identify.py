@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 import numpyro.distributions as dist
 
+from probsysid import hosts
 from probsysid.adequacy import chosen, settle
+from probsysid.adequacy import facts as adequacy_facts
 from probsysid.checks import is_whole
 from probsysid.describe import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.errors import InputError, ModelWarning
 from probsysid.experiment import Experiment, Question
 from probsysid.model import Model
 from probsysid.odefilter.solver import Solver
+from probsysid.over_hosts import dealt_out
 from probsysid.posterior import Posterior, prior_descriptions, scalars
 from probsysid.progress import Bar
 from probsysid.record import Record
@@ -77,12 +80,14 @@ def identify(
     experiment = Experiment(question, records, sampler.particles)
     path = None if checkpoint is None else Path(checkpoint)
     began = clock.perf_counter()
-    with disk.locked(path) if path is not None else nullcontext():
-        run, history = _run(experiment, sampler, seed, progress, path, notice)
-    facts: dict[str, Any] = {}
-    if experiment.graded:
-        run, facts = _settled(run, history, experiment, sampler)
-    errors = _one_step_errors(run, experiment)
+    with hosts.together() as company, disk.locked(path) if path is not None and hosts.first() else nullcontext():
+        mark = problem_fingerprint(question, sampler, seed, experiment.data)
+        target = dealt_out(experiment, company, mark)
+        run, history = _run(target, sampler, seed, mark, progress, path, notice)
+        facts: dict[str, Any] = {}
+        if experiment.graded:
+            run, facts = _settled(run, history, experiment, target, sampler)
+        errors = _one_step_errors(run, target)
     facts["doubts"] = _doubts(errors, question)
     for sentence in facts["doubts"]:
         warnings.warn(sentence, ModelWarning, stacklevel=2)
@@ -90,9 +95,9 @@ def identify(
     return replace(posterior_of(run, history, question, records, sampler, facts, seconds), errors=errors)
 
 
-def _one_step_errors(run: Run, experiment: Experiment) -> tuple[np.ndarray, ...]:
-    experiment = experiment.at(run.level) if experiment.graded else experiment
-    return experiment.one_step_errors(run.flat_theta, run.normalised_weights)
+def _one_step_errors(run: Run, target: Any) -> tuple[np.ndarray, ...]:
+    target = target.at(run.level) if target.graded else target
+    return target.one_step_errors(run.flat_theta, run.normalised_weights)
 
 
 def _doubts(errors: Sequence[np.ndarray], question: Question) -> list[str]:
@@ -107,14 +112,16 @@ def _doubts(errors: Sequence[np.ndarray], question: Question) -> list[str]:
     return doubts(judged, fixed, fixed_steps=question.solver.substeps != "auto")
 
 
-def _settled(run: Run, history: History, experiment: Experiment, sampler: Sampler) -> tuple[Run, dict[str, Any]]:
+def _settled(
+    run: Run, history: History, experiment: Experiment, target: Graded, sampler: Sampler
+) -> tuple[Run, dict[str, Any]]:
     """The run at an adequate accuracy, and what there is to say about it."""
     space = experiment.question.space
 
     def values(run: Run) -> dict[str, np.ndarray]:
         return scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
 
-    adjusted, found, finer, rejuvenations = settle(run, experiment, sampler, values)
+    adjusted, found, finer, rejuvenations = settle(run, target, sampler, values)
     nothing = Step(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
     history.add(accuracy.with_change(nothing, run, adjusted, rejuvenations))
     differences = {"integration": accuracy.log_ratios(adjusted, finer).ravel()}
@@ -124,12 +131,7 @@ def _settled(run: Run, history: History, experiment: Experiment, sampler: Sample
         without = log_likelihood(plain, experiment.records, rest)
         differences["model error"] = without - adjusted.log_likelihood.ravel()
     shares = split(theta, adjusted.normalised_weights, values(adjusted), differences)
-    return adjusted, {
-        "solver_verdict": found.verdict,
-        "solver_adequate": found.adequate,
-        "solver_check": {"pareto_shape": found.shape, "shift": found.shift, "spread": found.spread},
-        "uncertainty": shares.to_dict(orient="index"),
-    }
+    return adjusted, adequacy_facts(found, shares)
 
 
 def posterior_of(
@@ -160,32 +162,41 @@ def posterior_of(
 
 
 def _run(
-    experiment: Experiment,
+    target: Graded,
     sampler: Sampler,
     seed: int,
+    mark: str,
     progress: bool,
     path: Path | None,
     notice: Callable[[Run, Step], None] | None,
 ) -> tuple[Run, History]:
-    mark = problem_fingerprint(experiment.question, sampler, seed, experiment.data)
-    if path is not None and path.exists():
-        run, history, _ = disk.unpack(path, mark)
+    content = _left_over(path)
+    if content is not None:
+        run, history, _ = disk.unpack(path or Path("host 0's checkpoint"), mark, content)
+        run = accuracy.restored(run, target)
     else:
-        run, history = ibis.start(experiment, sampler, seed, first_level(experiment)), History(sampler.islands)
+        run, history = ibis.start(target, sampler, seed, first_level(target)), History(sampler.islands)
 
     def save(run: Run) -> None:
-        if path is not None:
+        if path is not None and hosts.first():
             disk.write_atomically(path, disk.pack(run, history, mark))
 
-    with Bar(progress, experiment.samples, sampler) as bar:
+    with Bar(progress and hosts.first(), target.samples, sampler) as bar:
 
         def tell(run: Run, step: Step) -> None:
             bar.update(run, step)
             if notice is not None:
                 notice(run, step)
 
-        run = sample_all(run, history, experiment, sampler, tell, save)
+        run = sample_all(run, history, target, sampler, tell, save)
     return run, history
+
+
+def _left_over(path: Path | None) -> bytes | None:
+    """What an earlier run has saved, if there is anything.  Host 0 reads it for all."""
+    found = [disk.read(path)] if path is not None and hosts.first() and path.exists() else []
+    found = list(hosts.agreed(np.array(found, dtype=np.void), "checkpoint"))
+    return bytes(found[0]) if found else None
 
 
 def sample_all(

@@ -5,20 +5,33 @@
     online.posterior.table()
     online.save("state.npz"); online = Identifier.load("state.npz")
 
+`update` comes back when the samples are in the posterior: usually after milliseconds, but where particles are
+rejuvenated, the filter goes over all samples so far again.  A program that must not wait calls `submit` instead: the
+samples are queued, and a thread of its own brings them in.
+
+    with Identifier(...) as online:
+        for F_t, y_t in sensor:
+            online.submit({"force": F_t}, {"position": y_t})  # at once
+            online.lag, online.posterior                      # samples not in yet; the posterior given all others
+
 The posterior at any moment is the one that a batch run over the same samples with the same seed gives: both call the
 same code, and no random decision depends on how samples were portioned.
 """
 
+import threading
 import time as clock
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
 
 import cloudpickle
 import jax
 import numpy as np
 
+from probsysid.background import Background
 from probsysid.checks import is_real
 from probsysid.errors import InputError
 from probsysid.experiment import FilterTarget, Question
@@ -35,6 +48,7 @@ from probsysid.smc import checkpoint as disk
 from probsysid.smc import ibis
 from probsysid.smc.accuracy import first_level, forward
 from probsysid.smc.history import History
+from probsysid.smc.ibis import Run, Step
 from probsysid.smc.options import Sampler
 
 SETTLED = 200
@@ -73,9 +87,10 @@ class Stream(FilterTarget):
     @property
     def record(self) -> Record:
         """Everything that has come in."""
-        return self._part(0, self.count)
+        return self.part(0, self.count)
 
-    def _part(self, first: int, last: int) -> Record:
+    def part(self, first: int, last: int) -> Record:
+        """Some of it."""
         model = self.question.model
         return Record(
             inputs={name: self.channels[name][first:last] for name in model.input_names},
@@ -98,10 +113,9 @@ class Stream(FilterTarget):
             other._pad()
         return other
 
-    def append(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
-        """Add samples, given as arrays of one length."""
-        model, first = self.question.model, self.count
-        fresh = {**{n: inputs[n] for n in model.input_names}, **{f"output:{n}": outputs[n] for n in model.output_names}}
+    def append(self, fresh: Mapping[str, np.ndarray]) -> None:
+        """Add samples, given as arrays of one length: inputs by their names, outputs as `output:name`."""
+        first = self.count
         count = len(next(iter(fresh.values())))
         for name, values in fresh.items():
             self.channels[name] = _appended(self.channels.get(name), first, values)
@@ -113,10 +127,18 @@ class Stream(FilterTarget):
         self.count = first + count
         self._pad()
 
+    def with_blocks(self, blocks: Sequence["Block"]) -> dict[str, np.ndarray]:
+        """All samples by channel, and those of the blocks after them."""
+        own = {name: values[: self.count] for name, values in self.channels.items()}
+        if not blocks:
+            return own
+        more = _joined(blocks)
+        return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
+
     def _prepare(self, first: int, count: int) -> Sample:
         """The filter's numbers for the new samples, from them and the one before."""
         start = max(first - 1, 0)
-        rows = prepare(self._part(start, first + count), self.filters[0].system, self.substeps)
+        rows = prepare(self.part(start, first + count), self.filters[0].system, self.substeps)
         rows = jax.tree.map(lambda leaf: leaf[first - start :], rows)
         rows = rows._replace(unit=self._units(first, count))
         return with_room(rows) if self.graded or self.substeps > 1 else rows
@@ -161,6 +183,42 @@ def _appended(buffer: np.ndarray | None, used: int, values: np.ndarray) -> np.nd
     return buffer
 
 
+class Block(NamedTuple):
+    """Samples that have come in."""
+
+    first: int
+    """Index of the first one in the stream."""
+    samples: int
+    channels: dict[str, np.ndarray]
+    """Inputs by their names, outputs as `output:name`."""
+
+
+class Moment(NamedTuple):
+    """How far an identification has come.  It is replaced as a whole, never changed: whoever looks, sees one that is
+    consistent, and whoever is interrupted leaves one."""
+
+    run: Run
+    history: History
+    """Up to some step."""
+    later: Any
+    """The steps after that: the last one, and those before it in the same form."""
+    seconds: float
+
+    def after(self, run: Run, step: Step, seconds: float) -> "Moment":
+        return Moment(run, self.history, (step, self.later), self.seconds + seconds)
+
+    def gathered(self) -> "Moment":
+        """The same with a history of all steps."""
+        steps, rest = [], self.later
+        while rest is not None:
+            step, rest = rest
+            steps.append(step)
+        history = self.history.copy()
+        for step in reversed(steps):
+            history.add(step)
+        return self._replace(history=history, later=None)
+
+
 class Identifier:
     """A posterior that is updated with every sample.
 
@@ -196,23 +254,39 @@ class Identifier:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
         check_seed(seed)
         question = Question.make(model, solver, priors, noise, [initial], model_error)
+        stream = Stream(question, sampler.particles, float(dt), intersample)
+        run = ibis.start(stream, sampler, int(seed), first_level(stream))
+        self._begin(stream, sampler, Moment(run, History(sampler.islands), None, 0.0))
+
+    def _begin(self, stream: Stream, sampler: Sampler, moment: Moment) -> None:
+        self._stream = stream
         self._sampler = sampler
-        self._stream = Stream(question, sampler.particles, float(dt), intersample)
-        self._run = ibis.start(self._stream, sampler, int(seed), first_level(self._stream))
-        self._history = History(sampler.islands)
-        self._seconds = 0.0
+        self._moment = moment
+        self._queue: deque[Block] = deque()
+        self._changing = threading.Lock()
+        """Held while samples or results change hands, never while anything is computed from them."""
+        self._background = Background(self._step)
 
     @property
     def samples(self) -> int:
         """How many samples have come in."""
-        return self._stream.count
+        with self._changing:
+            return self._end
+
+    @property
+    def lag(self) -> int:
+        """How many of them are not in the posterior yet."""
+        return self.samples - self._moment.run.samples
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior given all samples so far."""
-        records = (self._stream.record,) if self.samples else ()
+        """The posterior given all samples so far, but for the last `lag`."""
+        with self._changing:
+            self._moment = moment = self._moment.gathered()
+            stream, count = self._stream, moment.run.samples
+        records = (stream.part(0, count),) if count else ()
         return posterior_of(
-            self._run, self._history, self._stream.question, records, self._sampler, {}, seconds=self._seconds
+            moment.run, moment.history, stream.question, records, self._sampler, {}, seconds=moment.seconds
         )
 
     def update(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
@@ -221,31 +295,56 @@ class Identifier:
         Nothing is taken in if anything is wrong with the values.  If sampling fails, the samples are kept and the
         state before them, too.
         """
-        model = self._stream.question.model
-        fresh_inputs = _block("input", inputs, model.input_names, missing_allowed=False)
-        fresh_outputs = _block("output", outputs, model.output_names, missing_allowed=True)
-        count = _common_length({**fresh_inputs, **{f"output {k}": v for k, v in fresh_outputs.items()}})
-        if count == 0:
-            return
-        began = clock.perf_counter()
-        for name in model.output_names:
-            fresh_outputs.setdefault(name, np.full(count, np.nan))
-        self._stream.append(fresh_inputs, fresh_outputs)
-        while self._run.samples < self._stream.count:
-            self._run, step = forward(self._run, self._stream, self._sampler)
-            self._history.add(step)
-            if self._stream.graded:
-                self._stream = self._stream.at(self._run.level)
-        self._seconds += clock.perf_counter() - began
+        self._take(inputs, outputs)
+        self._background.here()
+
+    def submit(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """As `update`, without waiting: the samples are queued, and a thread brings them in.
+
+        If sampling has failed since the last call, this one says so; its samples are queued all the same.
+        """
+        self._take(inputs, outputs)
+        self._background.check()
+        self._background.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until all samples are in the posterior, or so many seconds; whether they are."""
+        if timeout is None:
+            self._background.here()
+        elif self.lag:
+            self._background.check()
+            self._background.start()
+        return self._background.wait(timeout) and self.lag == 0
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the thread of `submit`, after all samples are in the posterior or, without waiting, as soon as may be.
+
+        What is not in then is still here: `save` writes it down, and the next `update`, `submit` or `wait` goes on.
+        """
+        try:
+            if wait:
+                self.wait()
+        finally:
+            self._background.stop(wait=wait)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(wait=kind is None)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a file, in one piece."""
-        stream = self._stream
-        extra = {f"channel:{name}": values[: stream.count] for name, values in stream.channels.items()}
-        options = (stream.question, self._sampler, stream.dt, stream.intersample, self._seconds)
+        """Write everything to a file, in one piece; samples that are not in the posterior yet, too."""
+        with self._changing:
+            self._moment = moment = self._moment.gathered()
+            stream, queue = self._stream, self._waiting()
+            extra = {f"channel:{name}": values for name, values in stream.with_blocks(queue).items()}
+        options = (stream.question, self._sampler, stream.dt, stream.intersample, moment.seconds)
         extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
-        mark = problem_fingerprint(stream.question, self._sampler, self._run.seed)
-        disk.write_atomically(Path(path), disk.pack(self._run, self._history, mark, extra))
+        mark = problem_fingerprint(stream.question, self._sampler, moment.run.seed)
+        disk.write_atomically(Path(path), disk.pack(moment.run, moment.history, mark, extra))
 
     @classmethod
     def load(cls, path: str | Path) -> "Identifier":
@@ -254,16 +353,58 @@ class Identifier:
         if "options" not in extra:
             raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
         question, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
-        self = cls.__new__(cls)
-        self._sampler, self._run, self._history, self._seconds = sampler, run, history, seconds
-        self._stream = Stream(question, sampler.particles, dt, intersample)
-        if self._stream.graded:
-            self._stream.substeps = 2**run.level
+        stream = Stream(question, sampler.particles, dt, intersample)
+        if stream.graded:
+            stream.substeps = 2**run.level
         channels = {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}
-        if run.samples:
-            outputs = {k.removeprefix("output:"): v for k, v in channels.items() if k.startswith("output:")}
-            self._stream.append({k: v for k, v in channels.items() if not k.startswith("output:")}, outputs)
+        if channels:
+            stream.append(channels)
+        self = cls.__new__(cls)
+        self._begin(stream, sampler, Moment(run, history, None, seconds))
         return self
+
+    def _take(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Check samples and queue them."""
+        model = self._stream.question.model
+        fresh_inputs = _block("input", inputs, model.input_names, missing_allowed=False)
+        fresh_outputs = _block("output", outputs, model.output_names, missing_allowed=True)
+        count = _common_length({**fresh_inputs, **{f"output {k}": v for k, v in fresh_outputs.items()}})
+        if count == 0:
+            return
+        for name in model.output_names:
+            fresh_outputs.setdefault(name, np.full(count, np.nan))
+        channels = {**fresh_inputs, **{f"output:{name}": values for name, values in fresh_outputs.items()}}
+        with self._changing:
+            self._queue.append(Block(self._end, count, channels))
+
+    def _step(self) -> bool:
+        """Bring in one stretch of samples, at most up to the next rejuvenation; whether there was anything to do."""
+        began = clock.perf_counter()
+        with self._changing:
+            if queue := self._waiting():
+                self._stream.append(_joined(queue))
+            self._queue.clear()
+        if self._moment.run.samples == self._stream.count:
+            return False
+        run, step = forward(self._moment.run, self._stream, self._sampler)
+        if self._stream.graded:
+            self._stream = self._stream.at(run.level)
+        with self._changing:
+            self._moment = self._moment.after(run, step, clock.perf_counter() - began)
+        return True
+
+    @property
+    def _end(self) -> int:
+        """How many samples there are with those in the queue."""
+        return self._queue[-1].first + self._queue[-1].samples if self._queue else self._stream.count
+
+    def _waiting(self) -> list[Block]:
+        """The queue without what is in the stream already: somebody may have been interrupted in between."""
+        return [block for block in self._queue if block.first >= self._stream.count]
+
+
+def _joined(blocks: Sequence[Block]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([block.channels[name] for block in blocks]) for name in blocks[0].channels}
 
 
 def _block(kind: str, given: Mapping[str, Any], known: tuple[str, ...], missing_allowed: bool) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ import matplotlib
 import typer
 from rich.console import Console
 
+from probsysid import hosts
 from probsysid.benchmarks import bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Study
 from probsysid.benchmarks.data import SOURCES, VARIABLE, download, locate
@@ -19,6 +20,7 @@ from probsysid.benchmarks.run import Outcome, run, save
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
 from probsysid.checks import choose
 from probsysid.errors import InputError, SamplingError
+from probsysid.hosts import options
 from probsysid.identify import check_seed
 
 CASES: dict[str, tuple[Callable[..., Study], tuple[str, ...]]] = {
@@ -49,10 +51,15 @@ def benchmark(
     data: Annotated[Path | None, typer.Option(help=f"folder with the data; else {VARIABLE}, else the cache")] = None,
     out: Annotated[Path, typer.Option(help="folder for posteriors, figures and reports")] = Path("benchmarks"),
     json: Annotated[Path | None, typer.Option(help="file for the figures")] = None,
+    address: options.Address = None,
+    host_count: options.Count = None,
+    host_index: options.Index = None,
+    host_timeout: options.Timeout = hosts.TIMEOUT,
 ) -> None:
     """Reproduce a published case study and score it against the paper, the limit and a trivial baseline."""
+    options.join(address, host_count, host_index, host_timeout)
     matplotlib.use("Agg")
-    console = Console()
+    console = Console(quiet=not hosts.first())
     console.width = max(console.width, WIDTH)
     chosen = _chosen(case, model)
     _check_options(method, particles, seed)
@@ -67,6 +74,8 @@ def benchmark(
         except SamplingError as error:
             failures.append(f"{study.title}, method {method}: {error}")
             console.print(f"failed: {error}")
+            continue
+        if not hosts.first():
             continue
         folder = out / f"{study.case}-{study.variant}-{method}"
         write_all(outcome, folder)

@@ -127,6 +127,14 @@ def compute(run: Run, target: Graded, level: int) -> tuple[Run, Computed]:
     return replace(run, work=run.work + work), Computed(state, (likelihood - energy).reshape(shape))
 
 
+def restored(run: Run, target: Graded) -> Run:
+    """A run that was saved without the filters' states, with them again."""
+    if run.samples == 0 or run.state is not None:
+        return run
+    state, _, _ = browse(target.at(run.level) if target.graded else target, run.flat_theta, run.samples)
+    return replace(run, state=state)
+
+
 def log_ratios(run: Run, other: Computed) -> Float[np.ndarray, "part member"]:
     """Log likelihood at the other level minus that of the run; minus infinity for what is lost in either."""
     with np.errstate(invalid="ignore"):

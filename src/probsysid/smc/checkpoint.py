@@ -2,6 +2,9 @@
 
 A checkpoint is a NumPy archive.  It is written beside its final name, flushed to the disk and renamed: whoever is
 killed at any moment leaves either the old one or the new one.
+
+Where several hosts work together, the filters' states are spread over them and are left out: whoever goes on computes
+them anew (`accuracy.restored`), in one sweep over the samples so far.
 """
 
 import fcntl
@@ -20,6 +23,7 @@ from probsysid.errors import InputError
 from probsysid.smc.history import History
 from probsysid.smc.ibis import Run
 from probsysid.smc.rejuvenate import Rejuvenation
+from probsysid.smc.shares import Share
 
 FORMAT = 2
 
@@ -71,6 +75,7 @@ def pack(run: Run, history: History, fingerprint: str, extra: dict[str, np.ndarr
         "rebased": [[sample, list(evidence)] for sample, evidence in history.rebased.items()],
         "rejuvenations": [list(r) for r in history.rejuvenations],
     }
+    stateless = run.state is None or isinstance(run.state, Share)
     arrays = {
         "theta": run.theta,
         "log_weights": run.log_weights,
@@ -78,8 +83,8 @@ def pack(run: Run, history: History, fingerprint: str, extra: dict[str, np.ndarr
         "base_evidence": run.base_evidence,
         "ess": history.ess,
         "evidence": history.evidence,
-        "has_state": np.asarray(run.state is not None),
-        "state": np.empty(0) if run.state is None else np.asarray(run.state),
+        "has_state": np.asarray(not stateless),
+        "state": np.empty(0) if stateless else np.asarray(run.state),
         "scalars": np.frombuffer(json.dumps(scalars).encode(), dtype=np.uint8),
     }
     buffer = io.BytesIO()
@@ -87,12 +92,26 @@ def pack(run: Run, history: History, fingerprint: str, extra: dict[str, np.ndarr
     return buffer.getvalue()
 
 
-def unpack(path: Path, fingerprint: str | None = None) -> tuple[Run, History, dict[str, np.ndarray]]:
-    """The run in a file; raises unless it belongs to this problem, with these data, settings and seed."""
+def read(path: Path) -> bytes:
+    """The content of a file."""
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
+
+
+def unpack(
+    path: Path, fingerprint: str | None = None, content: bytes | None = None
+) -> tuple[Run, History, dict[str, np.ndarray]]:
+    """The run in a file; raises unless it belongs to this problem, with these data, settings and seed.  The content is
+    given where another host has read it."""
+    try:
+        content = read(path) if content is None else content
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         scalars: dict[str, Any] = json.loads(bytes(arrays["scalars"]).decode())
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
     if scalars["format"] != FORMAT:

@@ -30,6 +30,11 @@ class History:
         if step.rebased is not None:
             self.rebased[len(self.evidence)] = step.rebased
 
+    def copy(self) -> "History":
+        """One that can grow by itself."""
+        pieces = list(self.ess_pieces), list(self.evidence_pieces)
+        return History(self.islands, *pieces, list(self.rejuvenations), dict(self.rebased))
+
     @property
     def ess(self) -> Float[np.ndarray, "sample island"]:
         """Effective sample size of each island after each sample."""

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid.errors import SamplingError
+from probsysid.hosts import agreed
 from probsysid.smc import weights as w
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Cloud, Rejuvenation, rejuvenate
@@ -82,7 +83,7 @@ class Run:
 
 def start(target: Target, sampler: Sampler, seed: int, level: int = 0) -> Run:
     """Particles from the prior, before any sample."""
-    theta = np.asarray(target.sample_prior(jax.random.key(seed), sampler.particles))
+    theta = agreed(target.sample_prior(jax.random.key(seed), sampler.particles), "prior")
     if not np.all(np.isfinite(theta)):
         raise SamplingError("the prior gives draws that are not finite; look for extreme scales in the priors.")
     shape = (sampler.parts, sampler.part_members)

@@ -13,12 +13,12 @@ A half, or an island that stays whole, is a *part*; parts moved by the same prop
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
 from probsysid.errors import SamplingError
+from probsysid.hosts import agreed
+from probsysid.smc import shares
 from probsysid.smc import weights as w
 from probsysid.smc.moves import Move
 from probsysid.smc.options import Sampler
@@ -82,7 +82,7 @@ def rejuvenate(
 ) -> tuple[Cloud, Rejuvenation]:
     """Equally weighted particles with the same distribution as the weighted ones."""
     weights = w.normalise(log_weights)
-    ancestors = _ancestors(sampler, weights, seeds)
+    ancestors = agreed(_ancestors(sampler, weights, seeds), "ancestors")
     moving = _Moving(cloud.theta, weights, target, sampler, sample, share, seeds)
     chosen = moving.with_prior(_copies(cloud, ancestors))
     moved, stats = moving.chains(chosen) if sampler.chain > 1 else moving.until_moved(chosen)
@@ -115,18 +115,8 @@ def _copies(cloud: Cloud, ancestors: np.ndarray) -> Cloud:
         np.take_along_axis(cloud.theta, ancestors[None], axis=2),
         np.take_along_axis(cloud.likelihood, ancestors, axis=1),
         np.take_along_axis(cloud.energy, ancestors, axis=1),
-        _take(cloud.state, positions),
+        shares.copied(cloud.state, positions),
     )
-
-
-def _take(state: Any, positions: np.ndarray) -> Any:
-    """Through the host: a state may lie on several devices."""
-    return jax.tree.map(lambda leaf: np.take(np.asarray(leaf), positions, axis=-1), state)
-
-
-@jax.jit
-def _choose(flags: Any, new: Any, old: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(flags, a, b), new, old)
 
 
 @dataclass(frozen=True)
@@ -233,15 +223,17 @@ class _Moving:
         for group, fit in zip(self._groups, fitted, strict=True):
             current = cloud.theta[:, group]
             theta[:, group] = move.propose(random, current.reshape(len(current), -1), fit).reshape(current.shape)
+        theta = agreed(theta, "proposals")
         proposed = self._evaluate(theta)._replace(proposal=self._proposal_density(move, fitted, theta))
         with np.errstate(invalid="ignore"):  # a proposal outside the prior or lost on the way: refused below
             log_ratio = self._log_target(proposed) - self._log_target(cloud) + cloud.proposal - proposed.proposal
         accepted = np.log(random.random(log_ratio.shape)) < np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+        accepted = agreed(accepted, "acceptance")
         chosen = Cloud(
             np.where(accepted, proposed.theta, cloud.theta),
             np.where(accepted, proposed.likelihood, cloud.likelihood),
             np.where(accepted, proposed.energy, cloud.energy),
-            _choose(accepted.ravel(), proposed.state, cloud.state),
+            shares.chosen(accepted.ravel(), proposed.state, cloud.state),
             np.where(accepted, proposed.prior, cloud.prior),
             np.where(accepted, proposed.proposal, cloud.proposal),
         )
@@ -282,15 +274,9 @@ def _check_span(theta: np.ndarray, weights: np.ndarray) -> None:
 def _side_by_side(links: list[Cloud]) -> Cloud:
     """Chains laid side by side within each part."""
     parts, count = links[0].energy.shape
-
-    def states(*leaves: Any) -> Any:
-        split = [leaf.reshape(*leaf.shape[:-1], parts, count) for leaf in leaves]
-        joined = jnp.concatenate(split, axis=-1)
-        return joined.reshape(*joined.shape[:-2], -1)
-
     return Cloud(
         np.concatenate([link.theta for link in links], axis=-1),
         np.concatenate([link.likelihood for link in links], axis=-1),
         np.concatenate([link.energy for link in links], axis=-1),
-        jax.tree.map(states, *[link.state for link in links]),
+        shares.side_by_side([link.state for link in links], parts, count),
     )

@@ -7,14 +7,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from probsysid import hosts
 from probsysid.errors import InputError
+from probsysid.hosts import HostError, options
 from probsysid.study.catalogue import NAMES
 
 STOPPED = 130
@@ -44,30 +46,43 @@ def fit(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the summary there; - prints it.", show_default=False)
     ] = None,
+    address: options.Address = None,
+    host_count: options.Count = None,
+    host_index: options.Index = None,
+    host_timeout: options.Timeout = hosts.TIMEOUT,
 ) -> None:
     """Identify the models of a study and write a folder of results.
 
     The folder holds report.html (one page to send on), summary.csv and summary.json (the numbers), posterior.nc (all
     particles), figures, the study as used and a log.  A run that is stopped with Ctrl-C goes on with --resume.
 
-    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 130 stopped.
+    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 3 another host was lost, 130 stopped.
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
     from probsysid.study import folder, run
+
+    options.join(address, host_count, host_index, host_timeout)
 
     changes: dict[str, Any] = {} if particles is None else {"sampler": {"particles": particles}}
     changes |= {} if seed is None else {"seed": seed}
     plan, tables = run.load_plan(study, changes)
     target = out or default_folder(study)
     _check_json(json_file)
+    again = _resume_command(study, particles, seed, out)
+    if not hosts.first():
+        _help(plan)
+        return
     folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
     say = (lambda _: None) if quiet else _say
     try:
         with _terminated_is_stopped():
             results = run.fit(plan, tables, target, progress=not quiet, say=say)
     except KeyboardInterrupt:
-        _stopped(study, target, particles, seed, out)
+        typer.echo(f"\nStopped. To go on: {again}", err=True)
+        raise typer.Exit(STOPPED) from None
+    except HostError as error:
+        raise HostError(f"{error.sentence} To go on, on any number of hosts: {again}") from None
     text = json.dumps(run.summary(plan, results), indent=2, allow_nan=False)
     if json_file is not None and str(json_file) != "-":
         json_file.write_text(text + "\n")
@@ -193,14 +208,24 @@ def _say(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _stopped(study: Path, target: Path, particles: int | None, seed: int | None, out: Path | None) -> NoReturn:
-    """Say how to go on."""
+def _help(plan: Any) -> None:
+    """On a host that is not the first: filter, and say nothing."""
+    from probsysid.study import run
+
+    try:
+        with _terminated_is_stopped():
+            run.help_to_fit(plan)
+    except KeyboardInterrupt:
+        raise typer.Exit(STOPPED) from None
+
+
+def _resume_command(study: Path, particles: int | None, seed: int | None, out: Path | None) -> str:
+    """How to go on."""
     command = ["probsysid", "fit", str(study)]
     command += [] if out is None else ["--out", str(out)]
     command += [] if particles is None else ["--particles", str(particles)]
     command += [] if seed is None else ["--seed", str(seed)]
-    typer.echo(f"\nStopped. To go on: {shlex.join([*command, '--resume'])}", err=True)
-    raise typer.Exit(STOPPED)
+    return shlex.join([*command, "--resume"])
 
 
 @contextmanager

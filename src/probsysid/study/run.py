@@ -18,6 +18,7 @@ import pandas as pd
 
 from probsysid._version import __version__
 from probsysid.errors import InputError, SamplingError, said_later
+from probsysid.hosts import HostError
 from probsysid.identify import identify
 from probsysid.posterior import Posterior
 from probsysid.states import States
@@ -77,8 +78,8 @@ def fit(plan: Plan, tables: dict[str, Any], out: Path, *, progress: bool, say: S
         if fresh or isinstance(error, SamplingError):
             shutil.rmtree(left, ignore_errors=True)
         raise
-    except KeyboardInterrupt:
-        log.note("stopped")
+    except (KeyboardInterrupt, HostError) as error:
+        log.note(f"stopped: {error}" if str(error) else "stopped")
         raise
     results = [work_out(plan, c, p, log.say) for c, p in zip(plan.candidates, posteriors, strict=True)]
     with folder.complete(out) as partial:
@@ -95,8 +96,15 @@ def _identify(plan: Plan, candidate: Candidate, left: Path, progress: bool, log:
     checkpoint = left / f"{candidate.name}.npz"
     if checkpoint.exists():
         log.note(f"going on from {checkpoint}")
+    posterior = _posterior(plan, candidate, progress, checkpoint)
+    log.note(f"{posterior!r}; {posterior.settings['seconds']:.1f} s, {posterior.settings['sweeps']:.1f} sweeps")
+    return posterior
+
+
+def _posterior(plan: Plan, candidate: Candidate, progress: bool, checkpoint: Path | None) -> Posterior:
+    question = candidate.question
     with said_later():
-        posterior = identify(
+        return identify(
             candidate.model,
             plan.training,
             question.priors,
@@ -109,8 +117,12 @@ def _identify(plan: Plan, candidate: Candidate, left: Path, progress: bool, log:
             progress=progress,
             checkpoint=checkpoint,
         )
-    log.note(f"{posterior!r}; {posterior.settings['seconds']:.1f} s, {posterior.settings['sweeps']:.1f} sweeps")
-    return posterior
+
+
+def help_to_fit(plan: Plan) -> None:
+    """What the other hosts do while the first one fits a study: their share of the work, and nothing else."""
+    for candidate in plan.candidates:
+        _posterior(plan, candidate, progress=False, checkpoint=None)
 
 
 def work_out(plan: Plan, candidate: Candidate, posterior: Posterior, say: Say) -> Result:
