@@ -117,6 +117,10 @@ def test_a_stream_decides_the_same(automatic: ps.Posterior, record: ps.Record) -
     np.testing.assert_array_equal(online.posterior.theta, automatic.theta)
     np.testing.assert_allclose(online.posterior.weights, automatic.weights, rtol=1e-9)
     assert online.posterior.question.solver == automatic.question.solver
+    checked = online.posterior.checked()
+    assert checked.verdict == automatic.verdict
+    assert checked.doubts == automatic.doubts == []
+    np.testing.assert_allclose(checked.errors[0], automatic.errors[0], rtol=1e-6, atol=1e-9)
 
 
 def test_saved_and_loaded(automatic: ps.Posterior, tmp_path) -> None:

@@ -24,7 +24,7 @@ from probsysid.over_hosts import dealt_out
 from probsysid.posterior import Posterior, prior_descriptions, scalars
 from probsysid.progress import Bar
 from probsysid.record import Record
-from probsysid.residuals import analyse, doubts
+from probsysid.residuals import judged
 from probsysid.smc import accuracy, ibis
 from probsysid.smc import checkpoint as disk
 from probsysid.smc.accuracy import Graded, first_level
@@ -88,7 +88,7 @@ def identify(
         if experiment.graded:
             run, facts = _settled(run, history, experiment, target, sampler)
         errors = _one_step_errors(run, target)
-    facts["doubts"] = _doubts(errors, question)
+    facts["doubts"] = judged(errors, question.model.output_names, question.noise, question.solver.substeps != "auto")
     for sentence in facts["doubts"]:
         warnings.warn(sentence, ModelWarning, stacklevel=2)
     seconds = clock.perf_counter() - began
@@ -98,18 +98,6 @@ def identify(
 def _one_step_errors(run: Run, target: Any) -> tuple[np.ndarray, ...]:
     target = target.at(run.level) if target.graded else target
     return target.one_step_errors(run.flat_theta, run.normalised_weights)
-
-
-def _doubts(errors: Sequence[np.ndarray], question: Question) -> list[str]:
-    """What the prediction errors say against the model, or the noise that was given."""
-    found = {}
-    for index, values in enumerate(errors):
-        for output, column in zip(question.model.output_names, values.T, strict=True):
-            name = output if len(errors) == 1 else f"{output} of record {index}"
-            found[name] = (analyse(column[None]), question.noise.get(output))
-    fixed = {name: level for name, (_, level) in found.items() if not isinstance(level, dist.Distribution | None)}
-    judged = {name: residuals for name, (residuals, _) in found.items() if residuals is not None}
-    return doubts(judged, fixed, fixed_steps=question.solver.substeps != "auto")
 
 
 def _settled(

@@ -20,12 +20,12 @@ from probsysid._version import __version__
 from probsysid.adequacy import compare, facts
 from probsysid.describe import describe_prior
 from probsysid.errors import InputError
-from probsysid.experiment import Question
+from probsysid.experiment import Experiment, Question
 from probsysid.identifiability import flags
 from probsysid.initial_state import initial_moments
 from probsysid.odefilter.samples import prepare
 from probsysid.record import Record
-from probsysid.residuals import Residuals, analyse
+from probsysid.residuals import Residuals, analyse, judged
 from probsysid.simulate import Simulation, simulate
 from probsysid.smc.checkpoint import write_atomically
 from probsysid.smc.history import History, evidence_error, log_mean_exp
@@ -218,11 +218,14 @@ class Posterior:
 
     def checked(self) -> "Posterior":
         """The same with a verdict on its integration and the shares of uncertainty, which `identify` leaves out where
-        the number of steps was given: that takes sweeps over the data with twice and four times as many."""
+        the number of steps was given: that takes sweeps over the data with twice and four times as many.  A posterior
+        from a stream gets its residuals and doubts as well."""
         if "uncertainty" in self.settings:
             return self
         if not self.records:
             raise InputError("this posterior was loaded without its records; a verdict needs them.")
+        if not self.errors:
+            return self._with_errors().checked()
         question, records, theta = self.question, self.records, self.theta
         steps = question.solver.steps
         base = log_likelihood(question, records, theta)
@@ -234,6 +237,12 @@ class Posterior:
         found = compare(self.weights, twice - base, self.columns, steps, 2 * steps)
         shares = split(theta, self.weights, self.columns, differences)
         return replace(self, settings=self.settings | facts(found, shares))
+
+    def _with_errors(self) -> "Posterior":
+        question = self.question
+        errors = Experiment(question, self.records, len(self.weights)).one_step_errors(self.theta, self.weights)
+        found = judged(errors, question.model.output_names, question.noise, fixed_steps=False)
+        return replace(self, errors=errors, settings=self.settings | {"doubts": found})
 
     def rejuvenations(self) -> pd.DataFrame:
         """Acceptance, moves, unique particles and cost of every rejuvenation."""

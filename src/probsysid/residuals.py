@@ -4,12 +4,14 @@ Model error is not integration error.  Divided by the standard deviation that no
 the errors of a right model are independent standard normals.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpyro.distributions as dist
 import scipy.signal
+from jaxtyping import Float
 from scipy.stats import chi2
 
 if TYPE_CHECKING:
@@ -123,3 +125,20 @@ def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
         "Look at the residuals in the report, switch on model_error, or compare with a richer model by evidence."
     )
     return found
+
+
+def judged(
+    errors: Sequence[Float[np.ndarray, "sample output"]],
+    outputs: Sequence[str],
+    noise: Mapping[str, Any],
+    fixed_steps: bool,
+) -> list[str]:
+    """What the prediction errors on some records say against the model, or the noise that was given."""
+    found = {}
+    for index, values in enumerate(errors):
+        for output, column in zip(outputs, values.T, strict=True):
+            name = output if len(errors) == 1 else f"{output} of record {index}"
+            found[name] = (analyse(column[None]), noise.get(output))
+    fixed = {name: level for name, (_, level) in found.items() if not isinstance(level, dist.Distribution | None)}
+    known = {name: residuals for name, (residuals, _) in found.items() if residuals is not None}
+    return doubts(known, fixed, fixed_steps=fixed_steps)
