@@ -212,3 +212,12 @@ def test_a_mistake_at_the_shell_has_no_traceback(tmp_path: Path) -> None:
     assert shell.stderr == f"probsysid: {study}: unknown key `sampler.particle`; did you mean `particles`?\n"
     assert shell.stdout == ""
     assert {p.name for p in tmp_path.iterdir()} == {"lag.csv", "lag.toml"}
+
+
+@pytest.mark.long
+def test_given_steps_are_judged(tmp_path: Path) -> None:
+    answer = call("fit", write_study(tmp_path, f"{STUDY}\n[solver]\nsubsteps = 1\n"))
+    assert answer.exit_code == 0, answer.stderr
+    posterior = run.load_results(tmp_path / "lag-results")[2][0].posterior
+    assert "1 step a sample against 2" in posterior.verdict
+    assert "integration error" in (tmp_path / "lag-results" / "report.html").read_text()

@@ -126,8 +126,14 @@ def help_to_fit(plan: Plan) -> None:
 
 
 def work_out(plan: Plan, candidate: Candidate, posterior: Posterior, say: Say) -> Result:
-    """States and free runs of a posterior; what fails is said, and the rest goes on."""
+    """Verdict, states and free runs of a posterior; what fails is said, and the rest goes on."""
+    if posterior.records and not posterior.verdict:
+        say(f"checking the integration of {candidate.name}")
+        checked = _attempt(posterior.checked)
+        posterior = checked if isinstance(checked, Posterior) else posterior
     problems = list(posterior.doubts)
+    if posterior.settings.get("solver_adequate") is False:
+        problems.append(posterior.verdict.rstrip("."))
     states: dict[int, States] = {}
     if plan.study.report.states:
         say(f"smoothing the states of {candidate.name}")
