@@ -8,9 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.odefilter.smooth import sample_paths, smooth, trace
+from probsysid.odefilter.smooth import conditionals, sample_paths, smooth, trace
 from probsysid.odefilter.step import Particle, Sample, System
 from probsysid.record import Record
+
+MEMORY = 1_000_000_000
+"""Bytes that smoothing may take at a time."""
+
+MATRICES = 8
+"""Matrices of the state's size that smoothing keeps for each step: factors, gains, and results before they are cut."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,22 +39,47 @@ class States:
 
 def smoothed_states(system: System, particles: Particle, samples: Sample, record: Record, seed: int) -> States:
     """Smooth every particle and mix them with equal weights."""
-    trajectory = trace(system, particles, jax.tree.map(jnp.asarray, samples), record.time)
-    smoothed = smooth(trajectory, system.layout)
-    paths = sample_paths(jax.random.key(seed), trajectory, system.layout, 1)[0]
-    at = np.searchsorted(trajectory.time, record.time)
+    samples = jax.tree.map(jnp.asarray, samples)
+    groups = _groups(jax.tree.leaves(particles)[0].shape[-1], samples, system.layout.size)
+    count = sum(len(group) for group in groups)
+    parts = []
+    for number, group in enumerate(groups):
+        # The last group repeats its last particle: groups of one size share their programs.
+        padded = np.concatenate([group, np.repeat(group[-1:], len(groups[0]) - len(group))])
+        chosen = jax.tree.map(lambda leaf: leaf[..., padded], particles)  # noqa: B023
+        key = jax.random.key(seed) if number == 0 else jax.random.fold_in(jax.random.key(seed), number)
+        parts.append(_smoothed_group(system, chosen, samples, record, key))
+    means, sds, paths, whitened = (np.concatenate(part, axis=-1)[..., :count] for part in zip(*parts, strict=True))
     model, layout = system.model, system.layout
     names = (*model.physical_names, *model.highest_names)
     index = (*layout.physical, *layout.highest)
-    means, sds = np.asarray(smoothed.mean[at]), np.asarray(smoothed.sd[at])
-    whitened = np.asarray(trajectory.innovation / jnp.sqrt(trajectory.innovation_variance))
     return States(
         time=record.time,
         mean={name: means[:, i].mean(axis=-1) for name, i in zip(names, index, strict=True)},
         sd={name: _mixture_sd(means[:, i], sds[:, i]) for name, i in zip(names, index, strict=True)},
-        paths={name: np.asarray(paths[at, i]).T for name, i in zip(names, index, strict=True)},
+        paths={name: paths[:, i].T for name, i in zip(names, index, strict=True)},
         innovations={name: whitened[:, j].T for j, name in enumerate(model.output_names)},
     )
+
+
+def _groups(particles: int, samples: Sample, size: int) -> list[np.ndarray]:
+    """Particles whose matrices of all steps fit into memory together, in their order."""
+    points = samples.grid.shape[0] * samples.grid.shape[1]
+    fitting = max(1, MEMORY // (8 * MATRICES * size * size * points))
+    return [np.arange(first, min(first + fitting, particles)) for first in range(0, particles, fitting)]
+
+
+def _smoothed_group(
+    system: System, particles: Particle, samples: Sample, record: Record, key: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, sd and a path of each component and the whitened innovations at the samples, particles last."""
+    trajectory = trace(system, particles, samples, record.time)
+    laws = conditionals(trajectory, system.layout)
+    smoothed = smooth(trajectory, system.layout, laws)
+    paths = sample_paths(key, trajectory, system.layout, 1, laws)[0]
+    at = np.searchsorted(trajectory.time, record.time)
+    whitened = trajectory.innovation / jnp.sqrt(trajectory.innovation_variance)
+    return np.asarray(smoothed.mean[at]), np.asarray(smoothed.sd[at]), np.asarray(paths[at]), np.asarray(whitened)
 
 
 def _mixture_sd(means: Any, sds: Any) -> np.ndarray:

@@ -1,12 +1,14 @@
 """Jacobians with known zeros."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import probsysid  # noqa: F401  (double precision)
 from probsysid.dependence import dependence
-from probsysid.odefilter.linearise import EKF0, EKF1, jacobian
+from probsysid.odefilter.linearise import EKF0, EKF1, colours, jacobian, jacobian_matrix
 
 
 def field(x: list) -> list:
@@ -40,3 +42,23 @@ def test_jacobian_is_forward_mode_with_structural_zeros() -> None:
 def test_first_and_zeroth_order() -> None:
     assert EKF1()(field, POINT, PATTERN) == jacobian(field, POINT, PATTERN)
     assert EKF0()(field, POINT, PATTERN) == [[None] * 3] * 4
+
+
+def neighbours(x: Any) -> Any:
+    """Each output depends on its own argument and the next ones; the last argument matters to nobody."""
+    return jnp.stack([jnp.sin(x[i]) * x[i + 1] for i in range(7)] + [x[0] ** 2])
+
+
+BANDED = tuple(tuple(j in (i, i + 1) if i < 7 else j == 0 for j in range(9)) for i in range(8))
+
+
+def test_few_derivatives_make_the_whole_matrix() -> None:
+    """A band of two needs two derivatives, however long; a full row needs all."""
+    assert max(colours(BANDED)) + 1 == 2
+    assert sorted(colours(((True, True, True), (False, False, True)))) == [0, 1, 2]
+    point = jnp.asarray(np.random.default_rng(0).normal(size=9))
+    values, matrix = jacobian_matrix(neighbours, point, BANDED)
+    np.testing.assert_array_equal(values, neighbours(point))
+    np.testing.assert_allclose(matrix, jax.jacfwd(neighbours)(point), rtol=1e-15)
+    assert EKF1().matrix(neighbours, point, BANDED)[1].shape == (8, 9)
+    assert not np.any(EKF0().matrix(neighbours, point, BANDED)[1])

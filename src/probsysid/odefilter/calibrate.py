@@ -36,9 +36,9 @@ class Diffusion(Protocol):
         """Memory before any step; `guess` is a squared diffusion from the first derivatives beyond the prior's."""
         ...
 
-    def update(
-        self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int
-    ) -> tuple[list[Any], Any]: ...
+    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
+        """New memory and the squared diffusion; the coordinate is a number, or stands for each of several."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class QuasiMLE:
     def start(self, guess: Any) -> list[Any]:
         return [guess, jnp.ones(())]
 
-    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
+    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
         total, count = memory
         total, count = total + residual * residual / unit.running, count + 1
         return [total, count], total / count
@@ -72,7 +72,7 @@ class Dynamic:
     def start(self, guess: Any) -> list[Any]:
         return [guess, jnp.ones(())] if self.memory > 0 else []
 
-    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
+    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
         if not memory:
             return memory, residual * residual / unit.local
         keep = float(np.exp(-1 / self.memory))
@@ -94,8 +94,10 @@ class Fixed:
     def start(self, guess: Any) -> list[Any]:
         return []
 
-    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: int) -> tuple[list[Any], Any]:
-        scale = self.scale[coordinate] if isinstance(self.scale, tuple) else self.scale
+    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
+        scale: Any = self.scale
+        if isinstance(scale, tuple):
+            scale = scale[coordinate] if isinstance(coordinate, int) else jnp.asarray(scale)[coordinate]
         return memory, scale**2
 
 

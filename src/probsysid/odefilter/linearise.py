@@ -6,10 +6,13 @@ acceleration; without it the measured position never corrects the velocity, and 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
 
 from probsysid.checks import is_whole
 from probsysid.dependence import Dependence
@@ -41,6 +44,33 @@ def jacobian(function: VectorFunction, point: Sequence[Any], pattern: Dependence
     return rows
 
 
+@lru_cache(maxsize=64)
+def colours(pattern: Dependence) -> np.ndarray:
+    """A number for each argument, such that no output depends on two arguments of the same number.
+
+    One derivative then serves all arguments of a number: the Jacobian of a chain takes as many as a mass has
+    neighbours, however long the chain.  Each argument takes the lowest number that is left to it.
+    """
+    depends = np.array(pattern, dtype=bool)
+    clashes = (depends.T.astype(int) @ depends.astype(int)) > 0
+    result = np.full(len(clashes), -1)
+    for k, clash in enumerate(clashes):
+        taken = set(result[clash].tolist())
+        result[k] = next(number for number in range(len(clashes)) if number not in taken)
+    return result
+
+
+def jacobian_matrix(
+    function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: Dependence
+) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
+    """Values and Jacobian of a function of a vector: one program for all derivatives, whatever their number."""
+    numbers = colours(pattern)
+    tangents = jnp.asarray(numbers == np.arange(max(numbers) + 1)[:, None], dtype=float)
+    derivative = jax.vmap(lambda tangent: jax.jvp(function, (point,), (tangent,)), out_axes=(None, 1))
+    values, compressed = derivative(tangents)
+    return values, jnp.where(np.array(pattern, dtype=bool), compressed[:, numbers], 0.0)
+
+
 class Linearisation(Protocol):
     """How the ODE's dependence on the state enters the filter."""
 
@@ -50,6 +80,12 @@ class Linearisation(Protocol):
         ...
 
     def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]: ...
+
+    def matrix(
+        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: Dependence
+    ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
+        """The function's values and the Jacobian that is taken for its own, as arrays."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -70,6 +106,11 @@ class EKF1:
     def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
         return jacobian(function, point, pattern)
 
+    def matrix(
+        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: Dependence
+    ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
+        return jacobian_matrix(function, point, pattern)
+
 
 @dataclass(frozen=True)
 class EKF0:
@@ -79,3 +120,9 @@ class EKF0:
 
     def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
         return [[None] * len(point) for _ in pattern]
+
+    def matrix(
+        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: Dependence
+    ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
+        values = function(point)
+        return values, jnp.zeros((len(values), len(point)))

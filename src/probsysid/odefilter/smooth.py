@@ -20,6 +20,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from probsysid._runtime import compiled_whole
+from probsysid.odefilter.arrays import PANEL_ENTRIES, triangularise
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.step import Particle, Sample, State, System
 
@@ -84,7 +86,7 @@ def _points(time: np.ndarray, substeps: int) -> np.ndarray:
 @lru_cache(maxsize=32)
 def _tracer(system: System, substeps: int) -> Callable[[Particle, Sample], Any]:
     """Compiled once for a system."""
-    return jax.jit(jax.vmap(_trace_one(system, substeps), in_axes=(-1, None), out_axes=-1))
+    return compiled_whole(jax.vmap(_trace_one(system, substeps), in_axes=(-1, None), out_axes=-1))
 
 
 def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], Any]:
@@ -100,22 +102,25 @@ def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], An
         moments = _moments(system, state, first)
 
         def step(state: State, sample: Sample) -> tuple[State, Any]:
-            points, departures, variances = [], [], []
             if sample.rescale is not None:
                 state = system.rescale(state, sample.rescale)
             if system.restarts:
                 state = system.restart(state, particle, sample)
-            for j in range(substeps):
-                departures.append(_moments(system, state, sample))
-                state = system.advance(state, particle, sample, sample.grid[j], sample.unit[j])
-                arrived = state
-                if j == substeps - 1:
-                    state, energy, innovation = observed(state, particle, sample)
-                points.append(_moments(system, system.before_jump(state, arrived), sample))
-                variances.append(jnp.stack(state.variance))
-            return _dense(state), (_stack(points), _stack(departures), jnp.stack(variances), energy, innovation)
 
-        _, (points, departures, variances, energies, innovations) = lax.scan(step, _dense(state), rest)
+            def advance(state: State, item: tuple[Any, Any]) -> tuple[State, tuple[Any, Any, Any]]:
+                arrived = system.advance(state, particle, sample, *item)
+                kept = _moments(system, arrived, sample), _moments(system, state, sample), jnp.stack(arrived.variance)
+                return arrived, kept
+
+            scan = _unrolled_scan if system.unrolled else lax.scan
+            arrived, (points, departures, variances) = scan(advance, state, (sample.grid, sample.unit))
+            state, energy, innovation = observed(arrived, particle, sample)
+            last = _moments(system, system.before_jump(state, arrived), sample)
+            points = jax.tree.map(lambda many, end: jnp.concatenate([many[:-1], end[None]]), points, last)
+            return system.fill(state, full), (points, departures, variances, energy, innovation)
+
+        full = [[True] * len(system.free)] * len(system.free)
+        _, (points, departures, variances, energies, innovations) = lax.scan(step, system.fill(state, full), rest)
 
         def join(head: Any, tail: Any) -> Any:
             return jnp.concatenate([head[None], tail.reshape(-1, *tail.shape[2:])])
@@ -132,22 +137,18 @@ def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], An
     return run
 
 
-def _dense(state: State) -> State:
-    """The state without structural zeros in its factor: a fixed shape for loops."""
-    factor = [[jnp.zeros(()) if entry is None else entry for entry in row] for row in state.factor]
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state._replace(factor=factor))
-
-
 def _moments(system: System, state: State, sample: Sample) -> Gaussian:
-    """Mean and square factor of all components in physical units."""
-    size = system.layout.size
-    rows = [[*row, *[None] * (size - len(row))] for row in system.component_rows(state)]
-    factor = jnp.stack([jnp.stack([jnp.zeros(()) if e is None else jnp.asarray(e) for e in row]) for row in rows])
-    return Gaussian(jnp.stack(state.mean) * sample.scales, factor * sample.scales[:, None])
+    """Of all components, in physical units."""
+    return Gaussian(*system.moments(state, sample))
 
 
-def _stack(items: list[Gaussian]) -> Gaussian:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *items)
+def _unrolled_scan(step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, items: Any) -> tuple[Any, Any]:
+    """`lax.scan` written out: the state's structural zeros may change from step to step."""
+    kept = []
+    for j in range(len(jax.tree.leaves(items)[0])):
+        carry, result = step(carry, jax.tree.map(lambda leaf: leaf[j], items))  # noqa: B023
+        kept.append(result)
+    return carry, jax.tree.map(lambda *leaves: jnp.stack(leaves), *kept)
 
 
 # Between the steps
@@ -209,14 +210,14 @@ def conditionals(trajectory: Trajectory, layout: Layout) -> Conditional:
     steps = np.diff(trajectory.time)
     lengths, which = np.unique(steps, return_inverse=True)
     priors = [_prior(layout, length) for length in lengths]
-    transitions = jnp.asarray(np.stack([a for a, _ in priors]))[which]
-    noises = jnp.asarray(np.stack([noise for _, noise in priors]))[which]
+    transitions = jnp.asarray(np.stack([a for a, _ in priors]))
+    noises = jnp.asarray(np.stack([noise for _, noise in priors]))
     sigma = jnp.sqrt(trajectory.variance[1:])[:, np.array(layout.coordinate)]
     filtered = jax.tree.map(lambda leaf: leaf[:-1], trajectory.filtered)
     if trajectory.departing is None:
-        return _step_laws(filtered, sigma, transitions, noises)
+        return _step_laws(filtered, sigma, which, transitions, noises)
     departing = jax.tree.map(lambda leaf: leaf[:-1], trajectory.departing)
-    backward = _step_laws(departing, sigma, transitions, noises)
+    backward = _step_laws(departing, sigma, which, transitions, noises)
     restart = _restart_laws(filtered, jnp.asarray(np.eye(layout.size)[np.array(layout.physical)]))
     restarted = trajectory.restarted[:-1]
 
@@ -227,13 +228,22 @@ def conditionals(trajectory: Trajectory, layout: Layout) -> Conditional:
 
 
 @jax.jit
-def _step_laws(now: Gaussian, sigma: Any, transitions: Any, noises: Any) -> Conditional:
-    def law(state: Gaussian, sigma: Any, a: Any, noise: Any) -> Conditional:
+def _step_laws(now: Gaussian, sigma: Any, which: Any, transitions: Any, noises: Any) -> Conditional:
+    def law(state: Gaussian, sigma: Any, which: Any) -> Conditional:
+        a, noise = transitions[which], noises[which]
         forward = jnp.concatenate([a @ state.factor, sigma[:, None] * noise], axis=1)
         stay = jnp.concatenate([state.factor, jnp.zeros_like(noise)], axis=1)
         return _given(forward, stay, a @ state.mean, state.mean)
 
-    return jax.vmap(jax.vmap(law), in_axes=(-1, -1, None, None), out_axes=-1)(now, sigma, transitions, noises)
+    over_points = _over_points(law, now)
+    return jax.vmap(over_points, in_axes=(-1, -1, None), out_axes=-1)(now, sigma, which)
+
+
+def _over_points(function: Callable[..., Any], states: Gaussian) -> Callable[..., Any]:
+    """Map over points: all at once, or, where the matrices of one fill the cache, one after the other."""
+    if states.factor.shape[1] * states.factor.shape[2] <= PANEL_ENTRIES // 4:
+        return jax.vmap(function)
+    return lambda *arguments: lax.map(lambda item: function(*item), arguments)
 
 
 @jax.jit
@@ -244,7 +254,7 @@ def _restart_laws(filtered: Gaussian, physical: Any) -> Conditional:
         result = _given(physical @ state.factor, state.factor, physical @ state.mean, state.mean)
         return result._replace(gain=result.gain @ physical)
 
-    return jax.vmap(jax.vmap(law), in_axes=-1, out_axes=-1)(filtered)
+    return jax.vmap(_over_points(law, filtered), in_axes=-1, out_axes=-1)(filtered)
 
 
 @jax.jit
@@ -255,7 +265,8 @@ def _compose(first: Conditional, second: Conditional) -> Conditional:
         factor = _lower(jnp.concatenate([x.gain @ y.factor, x.factor], axis=1))
         return Conditional(x.gain @ y.gain, x.offset + x.gain @ y.offset, factor)
 
-    return jax.vmap(jax.vmap(compose), in_axes=-1, out_axes=-1)(first, second)
+    over_points = _over_points(compose, Gaussian(first.offset, first.factor))
+    return jax.vmap(over_points, in_axes=-1, out_axes=-1)(first, second)
 
 
 def _given(seen: Any, sought: Any, seen_mean: Any, sought_mean: Any) -> Conditional:
@@ -270,8 +281,10 @@ def _given(seen: Any, sought: Any, seen_mean: Any, sought_mean: Any) -> Conditio
 
 def _lower(rows: Any) -> Any:
     """Lower triangular factor with at most as many columns as rows, padded with zeros to a square."""
+    missing = rows.shape[0] - rows.shape[1]
+    if missing <= 0 and rows.size > PANEL_ENTRIES:
+        return triangularise(rows)
     lower = jnp.linalg.qr(rows.T, mode="r").T
-    missing = rows.shape[0] - lower.shape[1]
     return jnp.pad(lower, ((0, 0), (0, missing))) if missing > 0 else lower
 
 
@@ -283,9 +296,9 @@ def _solve_right(numerator: Any, lower: Any) -> Any:
     return jnp.where(known[None, :], 0.0, solved)
 
 
-def smooth(trajectory: Trajectory, layout: Layout) -> Gaussian:
-    """The state at every point given everything."""
-    laws = conditionals(trajectory, layout)
+def smooth(trajectory: Trajectory, layout: Layout, laws: Conditional | None = None) -> Gaussian:
+    """The state at every point given everything; `laws` are the trajectory's conditionals, if they are known."""
+    laws = conditionals(trajectory, layout) if laws is None else laws
     last = jax.tree.map(lambda leaf: leaf[-1], trajectory.filtered)
     return _smooth(laws, last)
 
@@ -306,9 +319,11 @@ def _smooth(laws: Conditional, last: Gaussian) -> Gaussian:
     return jax.vmap(one, in_axes=-1, out_axes=-1)(laws, last)
 
 
-def sample_paths(key: Any, trajectory: Trajectory, layout: Layout, draws: int) -> Float[Array, "draw point D particle"]:
+def sample_paths(
+    key: Any, trajectory: Trajectory, layout: Layout, draws: int, laws: Conditional | None = None
+) -> Float[Array, "draw point D particle"]:
     """Joint draws of the whole path from the smoothing distribution."""
-    laws = conditionals(trajectory, layout)
+    laws = conditionals(trajectory, layout) if laws is None else laws
     last = jax.tree.map(lambda leaf: leaf[-1], trajectory.filtered)
     points, size, particles = trajectory.filtered.mean.shape
     normals = jax.random.normal(key, (draws, points, size, particles))

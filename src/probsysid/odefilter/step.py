@@ -71,16 +71,16 @@ class Sample(NamedTuple):
 
 
 class State(NamedTuple):
-    """The filter's Gaussian, and what it needs to go on."""
+    """The filter's Gaussian, and what it needs to go on: lists of numbers here, arrays in `array_step.py`."""
 
-    mean: list[Any]
-    factor: list[Row]
+    mean: Any
+    factor: Any
     """Rows of the free components."""
-    jacobian: list[Row]
+    jacobian: Any
     """The highest derivatives as functions of the physical components; empty rows where the ODE is not exact."""
-    diffusion: list[list[Any]]
+    diffusion: list[Any]
     """Memory of each coordinate's diffusion estimator."""
-    variance: list[Any]
+    variance: Any
     """Squared diffusion of the newest step, by coordinate."""
 
 
@@ -98,6 +98,9 @@ class System:
     """Whether the state is conditioned on the data."""
     restarts: bool = False
     """Whether higher derivatives are renewed at the start of every interval because inputs jump at samples."""
+
+    unrolled = True
+    """Whether the algebra is written out number by number."""
 
     @cached_property
     def free(self) -> tuple[int, ...]:
@@ -185,6 +188,10 @@ class System:
         def step(j: Any, state: State) -> State:
             return self.advance(state, particle, sample, sample.grid[j], sample.unit[j])
 
+        return self._steps(state, sample, step)
+
+    def _steps(self, state: State, sample: Sample, step: Callable[[Any, State], State]) -> State:
+        """All steps of the interval."""
         if sample.count is None:
             for j in range(sample.grid.shape[0]):
                 state = step(j, state)
@@ -207,7 +214,7 @@ class System:
         ]
         return state._replace(mean=mean, factor=factor, jacobian=slopes)
 
-    def component_rows(self, state: State) -> list[Row]:
+    def component_rows(self, state: State) -> Any:
         """The row of every component."""
         rows: list[Row] = [[] for _ in range(self.layout.size)]
         for i, row in zip(self.free, state.factor, strict=True):
@@ -387,6 +394,39 @@ class System:
         highest = [arrived.mean[i] for i in self.layout.highest]
         mean = self._complete_mean(free_mean, arrived.mean, highest, arrived.jacobian)
         return observed._replace(mean=mean, jacobian=arrived.jacobian)
+
+    # The state for loops and storage
+
+    def structure(
+        self, first: Callable[..., State], step: Callable[..., State], particle: Particle, sample: Sample
+    ) -> tuple[Any, Any]:
+        """What `fill` has to know, and the tree and shapes that a filled state has.
+
+        `first` starts and `step` goes on.  Finding out which entries of the factor are zero by structure means tracing
+        both, several times.
+        """
+        state = jax.eval_shape(first, particle, sample)
+        pattern = settled(step, state, particle, sample)
+        return pattern, jax.eval_shape(lambda s: fill(s, pattern), state)
+
+    def fill(self, state: State, pattern: Any) -> State:
+        """The state in the form that a loop carries."""
+        return fill(state, pattern)
+
+    def moments(self, state: State, sample: Sample) -> tuple[Any, Any]:
+        """Mean and square factor of all components in physical units."""
+        size = self.layout.size
+        rows = [[*row, *[None] * (size - len(row))] for row in self.component_rows(state)]
+        factor = jnp.stack([jnp.stack([jnp.zeros(()) if e is None else jnp.asarray(e) for e in row]) for row in rows])
+        return jnp.stack(state.mean) * sample.scales, factor * sample.scales[:, None]
+
+    def pack(self, state: State, template: State) -> Any:
+        """A filled state as one array that begins with the mean."""
+        return jnp.stack(jax.tree.leaves(state))
+
+    def unpack(self, packed: Any, template: State) -> State:
+        """The state from that array; the template has its tree and shapes, without a particle axis."""
+        return jax.tree.unflatten(jax.tree.structure(template), list(packed))
 
 
 def settled(step: Callable[..., State], state: State, *arguments: Any) -> list[list[bool]]:
