@@ -26,7 +26,7 @@ from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, Sample
 from probsysid.record import Record
 from probsysid.smc.accuracy import FIRST
-from probsysid.smc.space import Space
+from probsysid.smc.space import Form, Space
 
 CHUNK = 256
 """Samples that the filter takes at once; fewer when there are very many particles (`MEMORY`)."""
@@ -138,8 +138,9 @@ class Roles:
         )
 
 
-def _prepared(roles: Roles, space: Space, fixed: Mapping[str, Any], theta: Any) -> tuple[Particle, Any]:
-    """Particles as the filter wants them, and their log prior."""
+def _prepared(roles: Roles, form: Form, space: Space, numbers: Any, theta: Any) -> tuple[Particle, Any]:
+    """Particles as the filter wants them, and their log prior; what is fixed comes apart as form and numbers."""
+    fixed = form.filled(numbers)
     make = over_particles(lambda free: roles.particle({**fixed, **space.values_of_one(free)}))
     return constrained(make(theta)), jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
 
@@ -264,7 +265,8 @@ class FilterTarget:
         known, result = self._newest.get(record, (None, None))
         if result is None or known is not theta:
             question = self.question
-            result = question.space.program(_prepared, question.roles(record))(question.fixed(record), theta)
+            form, numbers = Form.of(question.fixed(record))
+            result = question.space.program(_prepared, question.roles(record), form)(numbers, theta)
             self._newest[record] = theta, result
         return result
 

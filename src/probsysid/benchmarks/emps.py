@@ -122,10 +122,14 @@ def priors(variant: str) -> dict[str, dist.Distribution]:
     return {name: chosen[name] for name in model(variant).parameter_names}
 
 
-@cache
 def measurements(file: str, folder: str | Path | None = None) -> tuple[dict[str, Float[np.ndarray, " sample"]], Drive]:
     """The channels of a file, and the constants that come with it."""
-    data = read(locate("emps", folder) / file)
+    return _measurements(locate("emps", folder) / file)
+
+
+@cache
+def _measurements(path: Path) -> tuple[dict[str, Float[np.ndarray, " sample"]], Drive]:
+    data = read(path)
     drive = Drive(float(data["gtau"]), float(data["kp"]), float(data["kv"]))
     channels = {key: np.asarray(data[key], dtype=float) for key in data if key in CHANNELS}
     return channels, drive

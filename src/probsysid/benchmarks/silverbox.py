@@ -95,10 +95,14 @@ def priors(variant: str) -> dict[str, dist.Distribution]:
     return {name: chosen[name] for name in model(variant).parameter_names}
 
 
-@cache
 def whole_record(folder: str | Path | None = None) -> Record:
     """All samples; the input without its mean."""
-    data = read(locate("silverbox", folder) / "SNLS80mV.mat")
+    return _whole_record(locate("silverbox", folder))
+
+
+@cache
+def _whole_record(place: Path) -> Record:
+    data = read(place / "SNLS80mV.mat")
     force = np.asarray(data["V1"], dtype=float)
     return Record(
         inputs={"force": force - force.mean()},

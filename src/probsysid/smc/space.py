@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
@@ -26,6 +27,30 @@ Theta = Float[Array, "dimension particle"]
 """Particles in unconstrained coordinates."""
 
 SiteName = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A tree without its numbers: handed to a compiled program, each by itself would cost as much as all in one array."""
+
+    tree: Any
+    shapes: tuple[tuple[int, ...], ...]
+    kinds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tree: Any) -> "tuple[Form, np.ndarray]":
+        """Its form, and its numbers in one array."""
+        leaves, structure = jax.tree.flatten(tree)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        numbers = np.concatenate([np.empty(0), *(array.ravel().astype(float) for array in arrays)])
+        return cls(structure, tuple(a.shape for a in arrays), tuple(a.dtype.str for a in arrays)), numbers
+
+    def filled(self, numbers: Any) -> Any:
+        """The tree with its numbers."""
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
+        parts = jnp.split(numbers, ends[:-1]) if len(ends) else []
+        given = zip(parts, self.shapes, self.kinds, strict=True)
+        return jax.tree.unflatten(self.tree, [part.reshape(shape).astype(kind) for part, shape, kind in given])
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["prior"], meta_fields=["name", "start"])
@@ -113,20 +138,19 @@ class Space:
         """`function(*static, space, ...)` compiled, for this space: with the programs of all spaces like it or, where a
         prior is of a kind that numpyro does not know, with one of its own."""
         if self._known:
-            kind, numbers = self._taken_apart
-            return partial(_compiled, function, static, kind, numbers)
+            return partial(_compiled, function, static, *self._taken_apart)
         if (function, *static) not in self._own:
             self._own[(function, *static)] = jax.jit(partial(function, *static, self))
         return self._own[(function, *static)]
 
     @cached_property
-    def _taken_apart(self) -> tuple[int, list[Any]]:
+    def _taken_apart(self) -> tuple[int, np.ndarray]:
         """The kind of space, and the numbers in its priors.  Taking numpyro's priors apart costs as much as evaluating
         them, so it is done once."""
-        numbers, kind = jax.tree.flatten(self)
-        if kind not in _KINDS:
-            _KINDS.append(kind)
-        return _KINDS.index(kind), [jnp.asarray(number) for number in numbers]
+        form, numbers = Form.of(self)
+        if form not in _KINDS:
+            _KINDS.append(form)
+        return _KINDS.index(form), numbers
 
     @cached_property
     def _known(self) -> bool:
@@ -163,13 +187,13 @@ def _log_prior(space: Space, theta: Any) -> Any:
     return jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
 
 
-_KINDS: list[Any] = []
-"""Structures of all spaces so far: comparing two of them is slow, so programs know them by their index here."""
+_KINDS: list[Form] = []
+"""Forms of all spaces so far: comparing two of them is slow, so programs know them by their index here."""
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _compiled(function: Callable[..., Any], static: tuple[Any, ...], kind: int, numbers: Any, *arguments: Any) -> Any:
-    return function(*static, jax.tree.unflatten(_KINDS[kind], numbers), *arguments)
+    return function(*static, _KINDS[kind].filled(numbers), *arguments)
 
 
 def _of_numpyro(part: Any) -> bool:
