@@ -16,7 +16,7 @@ from probsysid.smc import checkpoint
 from tests import duffing
 
 ROOT = Path(__file__).resolve().parents[1]
-KILLS, SAMPLES = 4, 150
+KILLS, SAMPLES = 1, 100
 
 SCRIPT = (
     f"""
@@ -29,7 +29,7 @@ import numpy as np
 import probsysid as ps
 from tests import duffing
 
-import_module("probsysid.identify").CHECKPOINT_SECONDS = 0.0
+import_module("probsysid.identify").CHECKPOINT_SECONDS = 0.05
 posterior = ps.identify(duffing.model, duffing.measure(SAMPLES), checkpoint=sys.argv[1], **duffing.options())
 np.savez(sys.argv[2], theta=posterior.theta, weights=posterior.weights, ess=posterior.history.ess)
 """

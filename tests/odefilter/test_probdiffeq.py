@@ -92,7 +92,7 @@ def case(name: str, first_order: bool) -> Case:
     ("name", "first_order"),
     [
         pytest.param("Lotka-Volterra", False, marks=pytest.mark.long, id="Lotka-Volterra, EKF0"),
-        pytest.param("Lotka-Volterra", True, id="Lotka-Volterra, EKF1"),
+        pytest.param("Lotka-Volterra", True, marks=pytest.mark.long, id="Lotka-Volterra, EKF1"),
         pytest.param("van der Pol, second order", False, marks=pytest.mark.long, id="van der Pol, EKF0"),
         pytest.param("van der Pol, second order", True, id="van der Pol, EKF1"),
     ],

@@ -160,7 +160,7 @@ def test_a_program_that_ends_the_process_where_outputs_are_fused() -> None:
     """XLA's fusion of several outputs, which the filter needs, ends the process on this one."""
     space = Space.from_priors({"correlation": dist.LKJCholesky(3, 1.0)})
     theta = np.full((space.dimension, 2), 0.3)
-    apart = jax.vmap(space.sites[0].log_density, in_axes=-1)(theta)
+    apart = jax.jit(jax.vmap(space.sites[0].log_density, in_axes=-1))(theta)
     np.testing.assert_allclose(space.log_prior(theta), apart, rtol=1e-12)
 
 

@@ -31,7 +31,7 @@ SiteName = str | tuple[str, ...]
 
 @dataclass(frozen=True)
 class Form:
-    """A tree without its numbers: handed to a compiled program, each by itself would cost as much as all in one array."""
+    """A tree without its numbers: each handed to a program by itself would cost as much as all in one array."""
 
     tree: Any
     shapes: tuple[tuple[int, ...], ...]
@@ -162,8 +162,7 @@ class Space:
 
     def sample(self, key: Any, count: int) -> Theta:
         """Draws from the prior."""
-        keys = jax.random.split(key, len(self.sites))
-        return jnp.concatenate([site.sample(k, count) for site, k in zip(self.sites, keys, strict=True)])
+        return self.program(_sample, count)(key)
 
     def values_of_one(self, free: Any) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -177,6 +176,11 @@ class Space:
 
     def log_prior_of_one(self, free: Any) -> Any:
         return sum((site.log_density(free) for site in self.sites), start=jnp.zeros(()))
+
+
+def _sample(count: int, space: Space, key: Any) -> Theta:
+    keys = jax.random.split(key, len(space.sites))
+    return jnp.concatenate([site.sample(k, count) for site, k in zip(space.sites, keys, strict=True)])
 
 
 def _values(space: Space, theta: Any) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""The page of timings says what there is, and what there is not."""
+
+import pytest
+
+from perf import page
+
+MACHINE = {"cpu": "a processor", "cores": 2, "date": "2026-01-02"}
+
+
+def figures(**changes: object) -> dict:
+    common = {"kind": "smc", "seconds": 10.0, "processor_seconds": 18.0, "compile_seconds": 20.0, "effective": 500.0}
+    common |= {"seconds_per_effective": 0.02, "processor_seconds_per_effective": 0.036}
+    return common | {"mean_shift": 0.05, "sd_ratio": 1.02, "agrees": True} | changes
+
+
+def end_to_end(ratio: float = 0.5) -> dict:
+    waits = {"first_process": {"seconds": 30.0}, "next_process": {"seconds": 12.0}}
+    best = {"peer": "pints", "ratio": ratio}
+    return {
+        "samples": 2000,
+        "particles": 1024,
+        "cores": 2,
+        "methods": {"probsysid": figures() | waits, "pints": figures(agrees=False), "numpyro": None},
+        "missing": {"numpyro": "No figures for numpyro: it is not there."},
+        "best_peer_over_ours": {"seconds_per_effective": best, "processor_seconds_per_effective": best},
+        "reference": {"log_evidence": 321.0, "log_evidence_error": 0.01, "effective": 3000.0},
+    }
+
+
+def test_nothing_measured():
+    text = page.page({}, MACHINE)
+    for script, *_ in page.SCRIPTS.values():
+        assert f"No figures of `perf/{script}`" in text
+
+
+def test_a_missing_method_is_a_dash_and_a_sentence():
+    text = page.page({"end_to_end": end_to_end()}, MACHINE)
+    assert "| numpyro, NUTS | - | - |" in text
+    assert "it is not there" in text
+
+
+def test_a_posterior_that_disagrees_is_marked():
+    (row,) = [line for line in page.end_to_end(end_to_end()).splitlines() if line.startswith("| PINTS")]
+    assert row.endswith("| **no** |")
+
+
+@pytest.mark.parametrize(("ratio", "words"), [(0.5, "is faster"), (3.0, "costs 3 times one of probsysid")])
+def test_the_verdict_goes_either_way(ratio: float, words: str):
+    assert words in page.end_to_end(end_to_end(ratio))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (float("nan"), "-"), (0.0, "0"), (31.24, "31.2"), (1819.4, "1820"), (0.5, "0.5"), (2e-5, "2.00e-05")],
+)
+def test_numbers(value: float | None, text: str):
+    assert page.number(value) == text
