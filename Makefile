@@ -46,7 +46,7 @@ validate: $(STAMP)
 	$(PY) -m validation
 
 perf: $(STAMP)
-	$(PY) perf/kernel.py $(ARGS)
+	$(PY) perf/page.py --run $(ARGS)
 
 $(DOCS_STAMP): $(STAMP)
 	@echo "Installing the tools for the documentation into $(VENV) (once)"

@@ -15,12 +15,11 @@ import json
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 import typer
 from jax import lax
+from peers_environment import peers_python
 from problems import PARTICLES, PROBLEMS, SAMPLES, Data, Problem, make_data, measured, runge_kutta
 from rich.console import Console
 from rich.table import Table
@@ -40,8 +40,6 @@ from probsysid.odefilter.samples import prepare
 from probsysid.odefilter.step import Particle, Sample
 
 HERE = Path(__file__).resolve().parent
-PEERS_VENV = HERE.parent / ".venv-peers"
-PEERS_REQUIREMENTS = HERE / "requirements-peers.txt"
 STEPS = SAMPLES - 1
 RELATIVE_ERROR = 1e-9
 """Largest difference between an energy of C or of another library and ours, relative to the larger of it and 1."""
@@ -81,6 +79,7 @@ class Kernel:
     """Returns the processor seconds taken: on one core, the time on a machine without other work."""
     repeats: int = 1
     """Runs a round."""
+    particles: int = PARTICLES
     best: float = field(default=np.inf)
 
     def round(self) -> None:
@@ -89,7 +88,7 @@ class Kernel:
     @property
     def nanoseconds(self) -> float:
         """Per particle and step."""
-        return self.best / (PARTICLES * STEPS) * 1e9
+        return self.best / (self.particles * STEPS) * 1e9
 
 
 def timed(function: Callable[[], Any]) -> Callable[[], float]:
@@ -119,6 +118,11 @@ class Ours:
     """Of all later samples: (step, particle)."""
     compile_seconds: float
 
+    @property
+    def count(self) -> int:
+        """Particles."""
+        return self.energies.shape[1]
+
 
 def our_filter(problem: Problem, data: Data, diffusion: Any = "quasi-mle", initial_sd: float = 1.0) -> Ours:
     model = ps.Model(coordinates=problem.coordinates, dynamics=problem.dynamics, outputs=problem.outputs)
@@ -140,7 +144,7 @@ def our_filter(problem: Problem, data: Data, diffusion: Any = "quasi-mle", initi
 
 
 def _particles(problem: Problem, data: Data, initial_sd: float) -> Particle:
-    every = np.ones(PARTICLES)
+    every = np.ones_like(next(iter(data.parameters.values())))
     return Particle(
         parameters=dict(data.parameters),
         noise=[problem.noise * every],
@@ -151,7 +155,7 @@ def _particles(problem: Problem, data: Data, initial_sd: float) -> Particle:
 
 def our_kernel(ours: Ours) -> Kernel:
     arguments = (jnp.asarray(ours.start), ours.particles, ours.samples, 1, SAMPLES)
-    return Kernel(ours.problem.name, "ours", timed(lambda: ours.advance(*arguments)), repeats=5)
+    return Kernel(ours.problem.name, "ours", timed(lambda: ours.advance(*arguments)), repeats=5, particles=ours.count)
 
 
 # Plain Runge-Kutta: the likelihood without integration error
@@ -179,7 +183,7 @@ def runge_kutta_kernel(ours: Ours, data: Data) -> Kernel:
     compiled = compiled_whole(lambda *a: map_blocks(block, a, ours.filter.block)).lower(*arguments).compile()
     if not np.all(np.isfinite(np.asarray(compiled(*arguments)))):
         raise SystemExit(f"{problem.name}: Runge-Kutta's energies are not all finite.")
-    return Kernel(problem.name, "rk4", timed(lambda: compiled(*arguments)), repeats=5)
+    return Kernel(problem.name, "rk4", timed(lambda: compiled(*arguments)), repeats=5, particles=ours.count)
 
 
 # C
@@ -203,11 +207,12 @@ def build_c(folder: Path) -> dict[str, ctypes.CDLL]:
 def c_kernel(ours: Ours, name: str, library: ctypes.CDLL) -> tuple[Kernel, float]:
     """The kernel, and the largest difference of its energies from ours."""
     problem, samples = ours.problem, ours.samples
-    if PARTICLES % library.block_size():
-        raise SystemExit(f"{PARTICLES} particles are not a whole number of blocks of {library.block_size()}.")
+    count = ours.count
+    if count % library.block_size():
+        raise SystemExit(f"{count} particles are not a whole number of blocks of {library.block_size()}.")
     if len(ours.start) != C_STATE[problem.name]:
         raise SystemExit(f"{problem.name}: our state has {len(ours.start)} numbers, not {C_STATE[problem.name]}.")
-    energies = np.zeros((STEPS, PARTICLES))
+    energies = np.zeros((STEPS, count))
     state = ours.start.copy()
     inputs = [
         np.stack([np.asarray(ours.particles.parameters[name]) for name in problem.parameters]),
@@ -224,7 +229,7 @@ def c_kernel(ours: Ours, name: str, library: ctypes.CDLL) -> tuple[Kernel, float
     assert inputs[-2] is state and inputs[-1] is energies
     function = getattr(library, problem.name)
     function.restype = None
-    arguments = [ctypes.c_long(PARTICLES), ctypes.c_long(STEPS), *(ctypes.c_void_p(a.ctypes.data) for a in inputs)]
+    arguments = [ctypes.c_long(count), ctypes.c_long(STEPS), *(ctypes.c_void_p(a.ctypes.data) for a in inputs)]
 
     def run() -> float:
         state[:] = ours.start
@@ -234,7 +239,7 @@ def c_kernel(ours: Ours, name: str, library: ctypes.CDLL) -> tuple[Kernel, float
 
     run.inputs = inputs  # type: ignore[attr-defined]  # keeps the arrays alive
     run()
-    return Kernel(problem.name, f"c, {name}", run, repeats=5), difference(energies, ours.energies)
+    return Kernel(problem.name, f"c, {name}", run, repeats=5, particles=count), difference(energies, ours.energies)
 
 
 def difference(energies: Any, reference: Any) -> float:
@@ -242,25 +247,6 @@ def difference(energies: Any, reference: Any) -> float:
 
 
 # Other libraries
-
-
-def peers_python() -> Path | None:
-    """The interpreter of the other libraries' environment, which is made if need be; None where that fails."""
-    python = PEERS_VENV / "bin" / "python"
-    stamp = PEERS_VENV / ".installed"
-    wanted = PEERS_REQUIREMENTS.read_text()
-    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
-        return python
-    console.print(f"Making {PEERS_VENV.name} for the other libraries (once, a minute or two)")
-    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "-r", str(PEERS_REQUIREMENTS)]
-    try:
-        for command in ([sys.executable, "-m", "venv", "--clear", str(PEERS_VENV)], pip):
-            subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True, text=True)
-    except (subprocess.CalledProcessError, OSError) as error:
-        console.print(f"No other libraries: {getattr(error, 'stderr', None) or error}")
-        return None
-    stamp.write_text(wanted)
-    return python
 
 
 class Peers:
@@ -303,8 +289,10 @@ class Peers:
 
 @contextmanager
 def start_peers(wanted: bool) -> Any:
-    python = peers_python() if wanted else None
+    python, reason = peers_python(ENVIRONMENT) if wanted else (None, "")
     if python is None:
+        if wanted:
+            console.print(f"No other libraries: {reason}")
         yield None
         return
     command = [str(python), "peers.py"]
@@ -343,6 +331,39 @@ def measure(rounds: int, with_peers: bool) -> dict[str, Any]:
         _collect(results[problem.name], {k.name: k.nanoseconds for k in kernels if k.problem == problem.name})
     results["environment"] = environment(versions)
     return results
+
+
+SIZES_PARTICLES = (128, 512, 2048, 8192, 16384)
+SIZES_STATE = {
+    "duffing": ((2,), (3,), (4,), (5,)),  # states of 3 to 6
+    "bouc_wen": ((3, 2), (4, 3)),  # states of 7 and 9
+}
+"""Smoothness of each coordinate.  C is written for the first of Bouc-Wen and the second of Duffing."""
+
+
+def measure_sizes(rounds: int) -> list[dict[str, Any]]:
+    """Ours, Runge-Kutta and, where it is written, C: over numbers of particles, and over sizes of the state."""
+    wanted = [(problem, problem.smoothness, count) for problem in PROBLEMS for count in SIZES_PARTICLES]
+    wanted += [(problem, q, PARTICLES) for problem in PROBLEMS for q in SIZES_STATE[problem.name]]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        libraries = build_c(Path(folder))
+        for problem, smoothness, count in wanted:
+            chosen, data = replace(problem, smoothness=smoothness), make_data(problem, particles=count)
+            ours = our_filter(chosen, data)
+            row: dict[str, Any] = {"problem": problem.name, "state": sum(smoothness) + len(smoothness)}
+            row |= {"particles": count, "compile_seconds": ours.compile_seconds}
+            kernels = [our_kernel(ours), runge_kutta_kernel(ours, data)]
+            if smoothness == problem.smoothness:
+                kernels += _checked_c(ours, libraries, row)
+            for _ in range(rounds):
+                for kernel in kernels:
+                    kernel.round()
+            found = {kernel.name: kernel.nanoseconds for kernel in kernels}
+            c = min((value for name, value in found.items() if name.startswith("c, ")), default=None)
+            rows.append(row | {"ours": found["ours"], "rk4": found["rk4"], "c": c})
+            console.print(rows[-1])
+    return rows
 
 
 def _checked_c(ours: Ours, libraries: dict[str, ctypes.CDLL], result: dict[str, Any]) -> list[Kernel]:
@@ -427,10 +448,15 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Repetitions, of which the fastest counts.")] = 7,
     peers: Annotated[bool, typer.Option(help="Time probdiffeq and rodeo too.")] = True,
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="Other numbers of particles and sizes of the state, too.")
+    ] = False,
 ) -> None:
     """Nanoseconds a particle and step for Duffing and Bouc-Wen: ours, C, RK4, probdiffeq, rodeo."""
     results = measure(rounds, peers)
     show(results)
+    if sizes:
+        results["sizes"] = measure_sizes(rounds)
     if json_file is not None:
         json_file.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -1,0 +1,240 @@
+"""A whole identification against other samplers, at equal quality of the posterior.
+
+python perf/end_to_end.py [--json FILE] [--particles N] [--samples T] [--peer NAME ...]
+
+One Duffing record (`methods/duffing.py`) and the same priors for all.  Every method runs in processes of its own
+(`methods/with_*.py`, whose first lines say how it was set up) and hands over its draws; effective numbers and
+agreement with a reference are computed here, in the same way for all (`effective.py`).
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from effective import Moments, agreement, between_runs, moments, of_chains
+from peers_environment import peers_python
+
+METHODS = Path(__file__).resolve().parent / "methods"
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+LIMIT = 900.0
+"""Seconds after which a method is given up."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A script of `methods/`, and how it is run."""
+
+    label: str
+    script: str
+    particles: bool = False
+    """Whether it takes a number of particles."""
+    copies: bool = False
+    """Whether it uses one core, so that one copy runs on each, with a seed of its own."""
+
+
+PEERS = {
+    "numpyro": Method("numpyro NUTS, Runge-Kutta in JAX", "with_numpyro.py", copies=True),
+    "blackjax": Method("blackjax tempered SMC, Runge-Kutta in JAX", "with_blackjax.py", particles=True, copies=True),
+    "particles": Method("particles IBIS, Runge-Kutta in numba", "with_particles.py", particles=True),
+    "pints": Method("PINTS adaptive Metropolis, Runge-Kutta in numba", "with_pints.py"),
+}
+OURS = Method("probsysid", "with_probsysid.py", particles=True)
+REFERENCE = Method("reference", "reference.py")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method handed over, copies put together."""
+
+    facts: dict[str, Any]
+    draws: np.ndarray
+    weights: np.ndarray | None
+
+    @property
+    def runs(self) -> int:
+        """Independent runs of a population; chains count as one run together."""
+        return len(self.draws) if self.facts["kind"] == "smc" else 1
+
+    def spent(self, phases: Sequence[str], which: str) -> float:
+        return sum(self.facts["phases"].get(phase, {}).get(which, 0.0) for phase in phases)
+
+
+class Failed(Exception):
+    """A method that gave no result."""
+
+
+def run(method: Method, python: Path, options: Sequence[str], folder: Path, environment: dict[str, str]) -> Outcome:
+    """Run a method, on every core at once if it uses but one."""
+    copies = len(CORES) if method.copies else 1
+    children = []
+    for copy in range(copies):
+        out = folder / f"{method.script}.{copy}.npz"
+        own = [*options, "--seed", str(copy)] if method.copies else list(options)
+        bind = (lambda core=CORES[copy]: os.sched_setaffinity(0, {core})) if method.copies and len(CORES) > 1 else None
+        child = subprocess.Popen(
+            [str(python), str(METHODS / method.script), str(out), *own],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=bind,
+        )
+        children.append((child, out))
+    return joined([_answer(child, out) for child, out in children])
+
+
+def _answer(child: "subprocess.Popen[str]", out: Path) -> Outcome:
+    try:
+        said, complained = child.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        raise Failed(f"it took more than {LIMIT:.0f} seconds") from None
+    if child.returncode:
+        raise Failed((complained.strip().splitlines() or [f"exit code {child.returncode}"])[-1])
+    with np.load(out) as arrays:
+        weights = arrays.get("weights")
+        return Outcome(json.loads(said.strip().splitlines()[-1]), arrays["draws"], weights)
+
+
+def joined(parts: Sequence[Outcome]) -> Outcome:
+    """Copies that ran side by side: the slowest counts by the clock, all by the processor."""
+    first = parts[0]
+    phases = {
+        name: {
+            "seconds": max(part.facts["phases"][name]["seconds"] for part in parts),
+            "processor_seconds": sum(part.facts["phases"][name]["processor_seconds"] for part in parts),
+        }
+        for name in first.facts["phases"]
+    }
+    evidence = None if first.facts["log_evidence"] is None else [e for p in parts for e in p.facts["log_evidence"]]
+    facts = {**first.facts, "phases": phases, "log_evidence": evidence}
+    if len(parts) > 1:  # every copy compiles the same program; a user would wait for one
+        facts["phases"]["compile"]["processor_seconds"] /= len(parts)
+    weights = None if first.weights is None else np.concatenate([part.weights for part in parts])
+    return Outcome(facts, np.concatenate([part.draws for part in parts]), weights)
+
+
+def row(outcome: Outcome, reference: Moments, log_evidence: float) -> dict[str, Any]:
+    """The figures of one method, for one run: seconds, effective samples, evidence, agreement."""
+    smc = outcome.facts["kind"] == "smc"
+    weights = outcome.weights
+    effective = between_runs(outcome.draws, weights, reference.sd) if smc else of_chains(outcome.draws)
+    figures: dict[str, Any] = {"kind": outcome.facts["kind"], "runs": outcome.runs, "effective": effective}
+    timed = outcome.runs - (1 if "first" in outcome.facts["phases"] else 0)
+    for which in ("seconds", "processor_seconds"):
+        figures[which] = outcome.spent(("warm_up", "run"), which) / max(timed, 1)
+        figures[f"compile_{which}"] = outcome.spent(("compile",), which)
+        figures[f"{which}_per_effective"] = figures[which] / effective
+    evidence = outcome.facts["log_evidence"]
+    if evidence is not None:
+        spread = float(np.std(evidence, ddof=1)) if len(evidence) > 1 else None
+        off = float(np.mean(evidence)) - log_evidence
+        figures |= {"log_evidence": float(np.mean(evidence)), "log_evidence_sd": spread, "log_evidence_off": off}
+    figures |= agreement(moments(outcome.draws, weights), reference)
+    extra = ("sweeps", "temperatures", "leapfrogs_per_draw", "solver", "verdict")
+    return figures | {name: outcome.facts[name] for name in extra if name in outcome.facts}
+
+
+def ours(folder: Path, options: Sequence[str]) -> tuple[Outcome, dict[str, Any]]:
+    """Many runs in a process that finds its programs kept, and what the first run of all costs, which compiles."""
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(folder / "programs")}
+    python = Path(sys.executable)
+    alone = run(OURS, python, [*options, "--runs", "1"], folder, environment).facts["phases"]["first"]
+    outcome = run(OURS, python, options, folder, environment)
+    return outcome, {"first_process": alone, "next_process": outcome.facts["phases"]["first"]}
+
+
+def measure(samples: int, particles: int, peers: Sequence[str]) -> dict[str, Any]:
+    common = ["--samples", str(samples)]
+    result: dict[str, Any] = {"samples": samples, "particles": particles, "methods": {}, "missing": {}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _say("reference")
+        exact = run(REFERENCE, Path(sys.executable), common, folder, dict(os.environ))
+        reference = moments(exact.draws, exact.weights)
+        (log_evidence,) = exact.facts["log_evidence"]
+        result["reference"] = {
+            "mean": list(reference.mean),
+            "sd": list(reference.sd),
+            "log_evidence": log_evidence,
+            **{key: exact.facts[key] for key in ("log_evidence_error", "effective", "phases")},
+        }
+        _say(OURS.label)
+        outcome, waits = ours(folder, [*common, "--particles", str(particles)])
+        figures = row(outcome, reference, log_evidence)
+        for which in ("seconds", "processor_seconds"):
+            figures[f"compile_{which}"] = max(waits["first_process"][which] - figures[which], 0.0)
+        result["methods"]["probsysid"] = figures | waits
+        result["versions"] = {"python": platform.python_version(), "numpy": np.__version__, **outcome.facts["versions"]}
+        python, reason = peers_python() if peers else (None, "")
+        for peer in peers:
+            method = PEERS[peer]
+            _say(method.label)
+            try:
+                if python is None:
+                    raise Failed(f"the other libraries cannot be installed: {reason}")
+                own = [*common, "--particles", str(particles)] if method.particles else common
+                outcome = run(method, python, own, folder, dict(os.environ))
+                result["methods"][peer] = row(outcome, reference, log_evidence)
+                result["versions"] |= {k: v for k, v in outcome.facts["versions"].items() if k != "jax"}
+            except (Failed, KeyError, ValueError) as failure:  # a peer must not cost the others their figures
+                result["methods"][peer], result["missing"][peer] = None, f"No figures for {peer}: {failure}."
+                print(result["missing"][peer], flush=True)
+    result["best_peer_over_ours"] = best_over_ours(result["methods"])
+    return result | {"made": time.strftime("%Y-%m-%d"), "cores": len(CORES)}
+
+
+def best_over_ours(methods: dict[str, Any]) -> dict[str, Any]:
+    """The fastest peer whose posterior agrees, and its cost of an effective sample over ours: above 1 ours is less."""
+    result: dict[str, Any] = {}
+    for which in ("seconds_per_effective", "processor_seconds_per_effective"):
+        costs = {n: f[which] for n, f in methods.items() if n != "probsysid" and f is not None and f["agrees"]}
+        best = min(costs, key=costs.__getitem__, default=None)
+        ratio = None if best is None else costs[best] / methods["probsysid"][which]
+        result[which] = {"peer": best, "ratio": ratio}
+    return result
+
+
+def _say(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
+
+
+def show(result: dict[str, Any]) -> None:
+    columns = ("seconds", "processor_seconds", "compile_seconds", "effective", "seconds_per_effective")
+    columns += ("processor_seconds_per_effective", "log_evidence_off", "log_evidence_sd", "mean_shift", "sd_ratio")
+    short = [c.replace("_per_effective", "/eff").replace("processor", "cpu") for c in columns]
+    print(" " * 12 + "".join(f"{name:>18s}" for name in short))
+    for name, figures in result["methods"].items():
+        cells = [None if figures is None else figures.get(c) for c in columns]
+        text = "".join(f"{'-':>18s}" if cell is None else f"{cell:18.4g}" for cell in cells)
+        doubt = "" if figures is None or figures["agrees"] else "  does not agree with the reference"
+        print(f"{name:12s}{text}{doubt}")
+    print(result["best_peer_over_ours"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--particles", type=int, default=1024)
+    parser.add_argument("--samples", type=int, default=2000)
+    parser.add_argument("--peer", action="append", choices=[*PEERS, "none"], help="all by default; none for ours alone")
+    given = parser.parse_args()
+    peers = [name for name in given.peer or PEERS if name != "none"]
+    result = measure(given.samples, given.particles, peers)
+    show(result)
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

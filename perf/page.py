@@ -1,0 +1,393 @@
+"""The page of timings, docs/performance.md, from the figures of the other scripts.
+
+python perf/page.py [--run] [--folder build/perf] [--out docs/performance.md] [--note TEXT]
+
+Reads one JSON file a script from the folder; a file that is missing leaves its section out, with a sentence.  With
+--run, every script is run first (about half an hour on two idle cores).
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+SCRIPTS = {
+    "kernel": ("kernel.py", "--sizes"),
+    "end_to_end": ("end_to_end.py",),
+    "scaling": ("scaling.py",),
+    "sampler": ("sampler.py",),
+    "online": ("online.py",),
+}
+"""Each takes --json FILE."""
+NEED_DATA = ("sampler", "online")
+
+Figures = Mapping[str, Any]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """With so many digits that count, and no exponent where it can be helped; a dash where there is none."""
+    if value is None or value != value:
+        return "-"
+    if value != 0 and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.{digits - 1}e}"
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e" in text else text
+
+
+def command(name: str) -> str:
+    script, *options = SCRIPTS[name]
+    return f"`{' '.join(['.venv/bin/python', f'perf/{script}', *options, '--json', 'FILE'])}`"
+
+
+# Sections, each from one file
+
+
+def kernel(figures: Figures) -> str:
+    problems = [name for name in ("duffing", "bouc_wen") if name in figures]
+    labels = {
+        "ours": "probsysid",
+        "c": "C by hand",
+        "rk4": "Runge-Kutta",
+        "probdiffeq": "probdiffeq",
+        "rodeo": "rodeo",
+        "probdiffeq_without_data": "probdiffeq, ODE alone",
+        "rodeo_without_data": "rodeo, ODE alone",
+    }
+    head = ["nanoseconds", *(cell for name in problems for cell in (name, "over ours"))]
+    rows = []
+    for key, label in labels.items():
+        cells = []
+        for name in problems:
+            value, own = figures[name].get(key), figures[name]["ours"]
+            cells += [number(value), "-" if value is None else number(value / own, 2)]
+        rows.append([label, *cells])
+    compiling = " and ".join(f"{figures[name]['compile_seconds']:.1f} s" for name in problems)
+    text = [
+        "## One step of the filter",
+        KERNEL_TEXT,
+        table(head, rows),
+        f"Compiling takes probsysid {compiling} of processor time. Made by {command('kernel')}.",
+    ]
+    if figures.get("sizes"):
+        cells = [
+            [r["problem"], str(r["state"]), str(r["particles"])]
+            + [number(r[key]) for key in ("ours", "c", "rk4")]
+            + [number(r["compile_seconds"], 2)]
+            for r in figures["sizes"]
+        ]
+        head = ["problem", "state", "particles", "probsysid, ns", "C, ns", "Runge-Kutta, ns", "compiling, s"]
+        text += ["Other numbers of particles, and other sizes of the state (C is written for two of them):"]
+        text += [table(head, cells)]
+    return "\n\n".join(text)
+
+
+KERNEL_TEXT = """\
+Nearly all the time of a run goes into one operation: take one particle from one sample to the next, condition it on
+the ODE and on the measurement, and return the energy (the negative log likelihood) of the sample. The table has its
+cost for one particle, with 1024 particles, 512 steps, first-order linearisation, running diffusion, double precision,
+on one core. *duffing* is one coordinate of order 2 with q = 3 (a state of 4) and its position measured; *bouc_wen*
+has x of order 2 with q = 3 and z of order 1 with q = 2 (a state of 7) and its acceleration measured.
+
+- **C by hand** is the same square-root algebra, particles as SIMD lanes and zeros skipped (`perf/kernel.c`), the
+  faster of two sets of compiler flags: what is left to gain without another algorithm.
+- **Runge-Kutta** is one classical step a sample and a Gaussian likelihood, in JAX with the same blocks and options:
+  what a likelihood costs that takes the integration as exact.
+- **probdiffeq** and **rodeo** are the two JAX libraries with such filters, vectorised over particles, in an
+  environment of their own (`.venv-peers`) with XLA's default options. With the data they do the work of probsysid,
+  except that rodeo's diffusion is fixed and probdiffeq gives all coordinates the same q (Bouc-Wen then has a state of
+  8).
+
+Repetitions are interleaved, the fastest counts, and all are bound to one core and timed by the processor, so that
+other work disturbs little. Every run checks that it is the same work: energies of C agree with ours to 1e-9, and so
+do those of the libraries wherever their state is ours. Look at ratios: nanoseconds belong to a machine."""
+
+
+def end_to_end(figures: Figures) -> str:
+    labels = {
+        "probsysid": "probsysid",
+        "numpyro": "numpyro, NUTS",
+        "blackjax": "blackjax, tempered SMC",
+        "particles": "particles, IBIS",
+        "pints": "PINTS, adaptive Metropolis",
+    }
+    head = ["", "seconds", "processor s", "compiling, s", "effective samples", "ms an effective sample"]
+    head += ["processor ms", "log evidence off by", "its sd", "worst mean, sd", "worst sd ratio", "agrees"]
+    rows = []
+    for name, own in figures["methods"].items():
+        if own is None:
+            rows.append([labels[name], *["-"] * (len(head) - 1)])
+            continue
+        rows.append(
+            [
+                labels[name],
+                *(number(own[k]) for k in ("seconds", "processor_seconds", "compile_seconds")),
+                number(own["effective"], 2),
+                number(1e3 * own["seconds_per_effective"]),
+                number(1e3 * own["processor_seconds_per_effective"]),
+                *(number(own.get(k), 2) for k in ("log_evidence_off", "log_evidence_sd", "mean_shift")),
+                number(own["sd_ratio"]),
+                "yes" if own["agrees"] else "**no**",
+            ]
+        )
+    ours, best = figures["methods"]["probsysid"], figures["best_peer_over_ours"]
+    reference = figures["reference"]
+    shorter = "" if figures["samples"] == 2000 else f" with `--samples {figures['samples']}`"
+    text = [
+        "## A whole identification",
+        END_TO_END_TEXT.format(samples=figures["samples"], particles=figures["particles"]),
+        table(head, rows),
+        verdict(best, labels),
+        f"The very first run of a model took {number(ours['first_process']['seconds'])} s, most of it compiling; the "
+        f"first run of the next process, which finds the programs kept, {number(ours['next_process']['seconds'])} s; a "
+        f"further run of the same process {number(ours['seconds'])} s. The reference has a log evidence of "
+        f"{reference['log_evidence']:.2f} with an error of {number(reference['log_evidence_error'], 1)}, from "
+        f"{reference['effective']:.0f} effective samples.",
+        *figures["missing"].values(),
+        f"Made by {command('end_to_end')}{shorter} on {figures['cores']} cores.",
+    ]
+    return "\n\n".join(text)
+
+
+def verdict(best: Figures, labels: Mapping[str, str]) -> str:
+    """Who costs least an effective sample, in a sentence for each kind of time."""
+    sentences = []
+    for which, words in (
+        ("seconds_per_effective", "By the clock"),
+        ("processor_seconds_per_effective", "By processor time"),
+    ):
+        peer, ratio = best[which]["peer"], best[which]["ratio"]
+        if peer is None:
+            sentences.append(f"{words}, there is no other method to compare with whose posterior agrees.")
+        elif ratio >= 1:
+            sentences.append(
+                f"{words}, an effective sample of the best other method ({labels[peer]}) costs {number(ratio, 2)} "
+                "times one of probsysid."
+            )
+        else:
+            sentences.append(
+                f"{words}, the best other method ({labels[peer]}) is faster: an effective sample of probsysid costs "
+                f"{number(1 / ratio, 2)} times as much."
+            )
+    return " ".join(sentences)
+
+
+END_TO_END_TEXT = """\
+One simulated record of a Duffing oscillator: {samples} samples, about 20 a period, the force linear between samples,
+the position measured with noise. Seven quantities are inferred with the same priors by everyone: m, c, k, k3, the
+noise level and the two initial values. probsysid runs with its defaults and {particles} particles, starts from the
+prior, finds out by itself how many integration steps it needs, and counts the integration error. The others get a
+likelihood that takes two Runge-Kutta steps a sample as exact (found beforehand to be enough), written for speed in
+JAX or numba, and are set up with care; the first lines of each script in `perf/methods` say how. In particular NUTS
+and adaptive Metropolis start at the true parameters in coordinates made round by the curvature there: the search for
+a start is not counted.
+
+An effective sample is an independent draw whose mean would be as uncertain. For the chains it is ArviZ' bulk
+effective sample size; for the populations it is measured from the spread of posterior means over independent runs
+(known to about a quarter), and all columns are for one run. Seconds hold warm-up and run, not compiling, with all
+cores at work: where a method uses one core, one copy runs on each. Agreement is checked with importance sampling from
+a Student distribution around the mode, with eight Runge-Kutta steps a sample: all means within 0.2 posterior standard
+deviations, all standard deviations within 10 %. Where populations find the evidence, its distance from the reference
+is the hardest test of whether the moves were enough.
+
+This posterior has one mode and is nearly Gaussian, the kind that chains with a good start like best. What probsysid's
+time buys beside the draws is the evidence, no need of a start, a posterior after every sample, and the integration
+error in the likelihood: its step costs eight times a Runge-Kutta step (below)."""
+
+
+def scaling(figures: Figures) -> str:
+    text = ["## How it grows"]
+    sweep, runs = figures.get("sweep"), figures.get("identify")
+    if sweep and sweep.get("1"):
+        cores = str(figures["cores"])
+        one, several = sweep["1"], sweep.get(cores) or sweep["1"]
+        for key, title in (("particles", "particles (512 samples)"), ("samples", "samples (1024 particles)")):
+            rows = [
+                [
+                    size,
+                    number(1e3 * row["processor_seconds"]),
+                    number(1e3 * row["seconds"]),
+                    number(1e3 * several[key][size]["seconds"]),
+                    number(row["seconds"] / several[key][size]["seconds"], 2),
+                ]
+                for size, row in one[key].items()
+            ]
+            head = [title, "processor ms", "ms, one core", f"ms, {cores} cores", "speed-up"]
+            text += [table(head, rows), f"Exponent of the processor time: {number(sweep['slopes'].get(key), 2)}."]
+        rows = [
+            [size, number(row["nanoseconds"]), number(row["compile_processor_seconds"], 2)]
+            for size, row in one["state"].items()
+        ]
+        text.insert(1, SWEEP_TEXT)
+        text += [table(["size of the state", "ns a particle and step", "compiling, s"], rows)]
+        text += [f"Exponent over the larger half: {number(sweep['slopes'].get('state'), 2)}. {STATE_TEXT}"]
+    if runs:
+        text += [RUN_TEXT]
+        for key in ("particles", "samples", "parameters"):
+            rows = [
+                [size, number(row["seconds"]), number(row["processor_seconds"]), number(row["sweeps"])]
+                for size, row in runs[key].items()
+            ]
+            text += [table([key, "seconds", "processor s", "sweeps"], rows)]
+            text += [f"Exponent of the processor time: {number(runs['slopes'].get(key), 2)}."]
+    text += [memory(figures.get("memory")), online_memory(figures.get("online"))]
+    return "\n\n".join([part for part in text if part] + [f"Made by {command('scaling')}."])
+
+
+SWEEP_TEXT = """\
+One sweep of the filter over a record, compiled before. On several cores the particles are shared out; nothing is
+exchanged between them during a sweep."""
+STATE_TEXT = """\
+The state is that of a chain of masses with nonlinear springs, (q + 1) components for each. The algebra of a dense
+factor grows with the cube of the size."""
+RUN_TEXT = """\
+Whole runs on the record of the section above (500 samples, 512 particles and 7 quantities where not said otherwise;
+two steps a sample). Sweeps are passes of all particles over the whole record: rejuvenations come at ever longer
+distances, so that their number grows with the logarithm of the record's length, and with the number of quantities."""
+
+
+def memory(figures: Figures | None) -> str:
+    if not figures:
+        return ""
+    peak, limit = max(figures["peak_bytes"].values()), figures["limit_bytes"]
+    steps = ", ".join(f"{name.replace('_', ' ')} {value / 1e6:.0f}" for name, value in figures["peak_bytes"].items())
+    return (
+        f"**Memory.** With {figures['particles']} particles on {figures['samples']} samples of the Silverbox record "
+        f"the process held at most {peak / 1e6:.0f} MB ({'under' if peak < limit else 'over'} the {limit / 1e9:.0f} GB "
+        f"that it is meant to stay under). Peak after each stage, in MB: {steps}."
+    )
+
+
+def online_memory(figures: Figures | None) -> str:
+    if not figures:
+        return ""
+    rows = [
+        [size, number(row["file_bytes"] / 1e6), number(row["resident_bytes"] / 1e6)]
+        for size, row in figures["samples"].items()
+    ]
+    grown = figures["bytes_per_sample"]
+    return (
+        f"**Online.** An `Identifier` with {figures['particles']} particles keeps its samples, which rejuvenation "
+        f"goes over again, and a short history: {grown['file_bytes']:.0f} bytes a sample in its file, "
+        f"{grown['resident_bytes']:.0f} in memory.\n\n" + table(["samples", "file, MB", "process, MB"], rows)
+    )
+
+
+def sampler(figures: Figures) -> str:
+    return (
+        "## Outside the filter\n\n"
+        f"On the Silverbox record a run of {number(figures['seconds'])} s ({number(figures['processor_seconds'])} s of "
+        f"processor time, {number(figures['sweeps'])} sweeps, {figures['rejuvenations']} rejuvenations) spends "
+        f"{100 * figures['share_outside']:.0f} % of its processor time outside the filter: weights, resampling, "
+        f"proposals. Made by {command('sampler')}."
+    )
+
+
+def online(figures: Figures) -> str:
+    head = ["case", "update, median ms", "99 %", "with rejuvenation, median ms", "99 %", "real-time factor"]
+    rows = []
+    for name, own in figures.items():
+        plain, moved = own["update"], own["update_with_rejuvenation"]
+        cells = [
+            *(number(plain.get(k)) for k in ("p50_ms", "p99_ms")),
+            *(number(moved.get(k)) for k in ("p50_ms", "p99_ms")),
+        ]
+        rows.append([name, *cells, number(own["real_time_factor"])])
+    return "\n\n".join(
+        [
+            "## Online",
+            "How long `Identifier.update` takes for one sample of each benchmark, sample by sample; the real-time "
+            "factor is the time of all updates over the duration of the record, below 1 where it keeps up.",
+            table(head, rows),
+            f"Made by {command('online')}.",
+        ]
+    )
+
+
+SECTIONS: dict[str, Callable[[Figures], str]] = {
+    "end_to_end": end_to_end,
+    "kernel": kernel,
+    "scaling": scaling,
+    "sampler": sampler,
+    "online": online,
+}
+
+INTRODUCTION = """\
+# Speed
+
+A run costs (particles) x (samples) x (steps a sample) x (sweeps over the data, some tens) filter steps, plus seconds
+to tens of seconds for compiling a model the first time; programs are kept for the next process. This page says what a
+step costs, what a whole identification costs beside other samplers, and how both grow.
+
+`make perf` makes all figures anew. Every ratio comes from one run on one machine; absolute times belong to it."""
+
+
+def page(figures: Mapping[str, Figures | None], machine: Figures, note: str = "") -> str:
+    parts = [INTRODUCTION, f"{made(figures, machine)} {note}".strip()]
+    for name, section in SECTIONS.items():
+        own = figures.get(name)
+        parts.append(section(own) if own else f"No figures of `perf/{SCRIPTS[name][0]}` were at hand.")
+    return "\n\n".join(parts) + "\n"
+
+
+def made(figures: Mapping[str, Figures | None], machine: Figures) -> str:
+    versions: dict[str, str] = {}
+    versions |= ((figures.get("kernel") or {}).get("environment") or {}).get("versions", {})
+    versions |= (figures.get("end_to_end") or {}).get("versions", {})
+    listed = ", ".join(f"{name} {value}" for name, value in versions.items() if value)
+    return f"{machine['date']}, {machine['cpu']}, {machine['cores']} cores. {listed}.".strip()
+
+
+def machine() -> dict[str, Any]:
+    """Its class, not its name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        cpu = platform.processor() or platform.machine()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"cpu": cpu, "cores": cores, "date": time.strftime("%Y-%m-%d")}
+
+
+def run(folder: Path) -> None:
+    """Every script in turn; one that fails leaves no file."""
+    for name, (script, *options) in SCRIPTS.items():
+        if not (HERE / script).exists() or (name in NEED_DATA and "PROBSYSID_DATA" not in os.environ):
+            print(f"{name} is left out: it needs the data in the folder named by PROBSYSID_DATA.")
+            continue
+        target = folder / f"{name}.json"
+        target.unlink(missing_ok=True)
+        if subprocess.run([sys.executable, str(HERE / script), *options, "--json", str(target)]).returncode:
+            print(f"{name} failed; its section is left out.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--run", action="store_true", help="run every script first")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "perf")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "performance.md")
+    parser.add_argument("--note", default="", help="a sentence about these figures, such as what else the machine did")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    if given.run:
+        run(given.folder)
+    files = {name: given.folder / f"{name}.json" for name in SECTIONS}
+    figures = {name: json.loads(path.read_text()) if path.exists() else None for name, path in files.items()}
+    given.out.write_text(page(figures, machine(), given.note))
+    print(f"Written: {given.out}")
+
+
+if __name__ == "__main__":
+    main()

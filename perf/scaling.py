@@ -1,0 +1,346 @@
+"""How time and memory grow: with particles, samples, the size of the state, parameters and cores.
+
+python perf/scaling.py [--json FILE] [--part NAME ...] [--quick]
+
+Parts: sweep (the filter over a record), identify (whole runs), memory (100 000 particles on the Silverbox record, from
+the folder named by PROBSYSID_DATA), online (an Identifier after 1000 and 10 000 samples).  Each runs in a process of
+its own, the sweeps once with one device and once with one for each core.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+PARTICLES = (128, 512, 2048, 8192, 16384)
+SAMPLES = (128, 512, 2048, 8192)
+STATES = {3: (1, 2), 4: (1, 3), 6: (1, 5), 8: (2, 3), 12: (3, 3), 16: (4, 3), 20: (5, 3)}
+"""Size of the state: masses in a chain, and smoothness of each."""
+RUN_PARTICLES = (256, 1024, 4096)
+RUN_SAMPLES = (250, 500, 1000, 2000)
+RUN_PARAMETERS = (1, 3, 5, 7)
+MANY = 100_000
+
+
+def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Exponent of the power law through the upper half of the points: below, what every call costs shows."""
+    half = len(sizes) // 2 if len(sizes) > 3 else 0
+    return float(np.polyfit(np.log(sizes[half:]), np.log(values[half:]), 1)[0])
+
+
+def fastest(function: Callable[[], Any], repeats: int) -> dict[str, float]:
+    """Seconds by the clock and of the processor, each the least of some repetitions."""
+    best = [np.inf, np.inf]
+    for _ in range(repeats):
+        began, busy = time.perf_counter(), time.process_time()
+        function()
+        best = [min(best[0], time.perf_counter() - began), min(best[1], time.process_time() - busy)]
+    return {"seconds": best[0], "processor_seconds": best[1]}
+
+
+# Parts, each in a process of its own
+
+
+def sweep(quick: bool) -> dict[str, Any]:
+    """The filter over a record: Duffing (state of 4) for particles and samples, chains of masses for the state."""
+    counts, lengths = PARTICLES[:2] if quick else PARTICLES, SAMPLES[:2] if quick else SAMPLES
+    states = {size: STATES[size] for size in ((3, 4) if quick else STATES)}
+    duffing = STATES[4]
+    result: dict[str, Any] = {"particles": {}, "samples": {}, "state": {}}
+    for count in counts:
+        result["particles"][count], _ = _sweep(duffing, count, 512)
+    for length in lengths:
+        result["samples"][length], _ = _sweep(duffing, 1024, length)
+    for size, shape in states.items():
+        timed, compile_seconds = _sweep(shape, 1024, 128)
+        per_step = timed["processor_seconds"] / (1024 * 127) * 1e9
+        result["state"][size] = {**timed, "nanoseconds": per_step, "compile_processor_seconds": compile_seconds}
+    return result
+
+
+def _sweep(shape: tuple[int, int], particles: int, samples: int) -> tuple[dict[str, float], float]:
+    """Time of one sweep, and processor seconds of what came before it, compiling included."""
+    import jax
+
+    from probsysid.odefilter.samples import prepare
+    from probsysid.odefilter.step import Particle
+
+    masses, smoothness = shape
+    filter, record, solver = _chain(masses, smoothness, samples)
+    random = np.random.default_rng(0)
+    every = np.ones(particles)
+    truth = {"m": 1.0, "c": 0.2, "k": 1.0, "k3": 0.5}
+    values = Particle(
+        parameters={n: v * np.exp(0.01 * random.standard_normal(particles)) for n, v in truth.items()},
+        noise=[0.1 * every],
+        initial_mean=[0.0 * every] * (2 * masses),
+        initial_sd=[0.1 * every] * (2 * masses),
+    )
+    prepared = jax.device_put(prepare(record, filter.system, solver.steps))
+    busy = time.process_time()
+    state, _ = filter.start(values, prepared)
+    jax.block_until_ready(filter.advance(state, values, prepared, 1, samples))
+    spent = time.process_time() - busy
+
+    def once() -> None:
+        jax.block_until_ready(filter.advance(state, values, prepared, 1, samples))
+
+    return fastest(once, 3), spent
+
+
+def _chain(masses: int, smoothness: int, samples: int) -> tuple[Any, Any, Any]:
+    """Masses in a row, each tied to the next by a hardening spring and a damper, the first one forced and measured."""
+    import probsysid as ps
+    from probsysid.odefilter.filter import filter_for
+
+    def dynamics(s: Any, u: Any, p: Any) -> dict[str, Any]:
+        x = [getattr(s, f"x{i}") for i in range(masses)]
+        v = [getattr(s, f"dx{i}") for i in range(masses)]
+        stretch = [a - b for a, b in zip(x, [*x[1:], 0.0], strict=True)]
+        speed = [a - b for a, b in zip(v, [*v[1:], 0.0], strict=True)]
+        force = [p.k * d + p.k3 * d * d * d + p.c * e for d, e in zip(stretch, speed, strict=True)]
+        pull = [u.force, *force[:-1]]
+        return {f"x{i}": (pull[i] - force[i]) / p.m for i in range(masses)}
+
+    model = ps.Model(
+        coordinates={f"x{i}": 2 for i in range(masses)},
+        dynamics=dynamics,
+        outputs=lambda s, u, p: {"position": s.x0},
+    )
+    random = np.random.default_rng(1)
+    position = 0.1 * random.standard_normal(samples)
+    inputs = {"force": 0.1 * random.standard_normal(samples)}
+    record = ps.Record(inputs, {"position": position}, dt=0.2, intersample="linear")
+    solver = ps.Solver(smoothness=smoothness, substeps=1)
+    return filter_for(solver.system(model, record.jump_order)), record, solver
+
+
+def identify(quick: bool) -> dict[str, Any]:
+    """Whole runs with two steps a sample, the second of two, which compiles nothing."""
+    counts, lengths = RUN_PARTICLES[:1] if quick else RUN_PARTICLES, RUN_SAMPLES[:1] if quick else RUN_SAMPLES
+    free = RUN_PARAMETERS[:1] if quick else RUN_PARAMETERS
+    return {
+        "particles": {count: _run(count, 500, 7) for count in counts},
+        "samples": {length: _run(512, length, 7) for length in lengths},
+        "parameters": {number: _run(512, 500, number) for number in free},
+    }
+
+
+def _run(particles: int, samples: int, free: int) -> dict[str, float]:
+    import probsysid as ps
+
+    model, record, priors = _oscillator(samples)
+    names = list(priors)
+    given = {name: priors[name] if i < free else _TRUTH[name] for i, name in enumerate(names)}
+    found: list[Any] = []
+
+    def once() -> None:
+        found.append(
+            ps.identify(
+                model,
+                record,
+                {name: given[name] for name in ("m", "c", "k", "k3")},
+                {"position": given["noise.position"]},
+                {"x": given["initial.x"], "dx": given["initial.dx"]},
+                solver=ps.Solver(substeps=2),
+                sampler=ps.Sampler(particles=particles),
+            )
+        )
+
+    once()
+    return {**fastest(once, 1), "sweeps": found[-1].settings["sweeps"]}
+
+
+_TRUTH = {"m": 1.0, "c": 0.2, "k": 1.0, "k3": 0.5, "noise.position": 0.1, "initial.x": 0.5, "initial.dx": -0.3}
+
+
+def _oscillator(samples: int) -> tuple[Any, Any, Mapping[str, Any]]:
+    """The record and priors of end_to_end.py."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent / "methods"))
+    import duffing
+    import with_probsysid
+
+    import probsysid as ps
+
+    force, position = duffing.record(samples)
+    record = ps.Record({"force": force}, {"position": position}, dt=duffing.DT, intersample="linear")
+    return with_probsysid.MODEL, record, with_probsysid.PRIORS
+
+
+class _Enough(Exception):
+    """A run that has shown what it should."""
+
+
+def memory(quick: bool) -> dict[str, Any]:
+    """Peak memory of the process: the start of a run, then the whole record, resampling, one move, and the errors.
+
+    A full run repeats what is done here and holds nothing else: the peak is the same after fewer samples.
+    """
+    import sampler as silverbox
+
+    import probsysid as ps
+    from probsysid import dist
+    from probsysid.experiment import Experiment, Question
+    from probsysid.smc.rejuvenate import Cloud, rejuvenate
+    from probsysid.smc.target import browse
+
+    particles, samples = (4096, 256) if quick else (MANY, 3072)
+    record = silverbox.silverbox(samples)
+    peaks = {"libraries": _peak()}
+    runs: list[Any] = []
+
+    def notice(run: Any, step: Any) -> None:
+        runs[:] = [run]
+        if run.samples >= 8 and step.rejuvenations:
+            raise _Enough
+
+    priors = {
+        "m": dist.LogNormal(-12, 0.3),
+        "c": dist.LogNormal(-8, 1.0),
+        "k": dist.LogNormal(0, 0.5),
+        "k3": dist.LogNormal(1, 1.0),
+    }
+    initial = {"x": dist.Normal(record.outputs["position"][0], 1e-2), "dx": dist.Normal(0, 30)}
+    noise = {"position": dist.LogNormal(np.log(5e-3), 1.0)}
+    solver, settings = ps.Solver(smoothness=3, substeps=2), ps.Sampler(particles=particles, max_moves=1)
+    with suppress(_Enough):
+        ps.identify(silverbox.duffing, record, priors, noise, initial, solver=solver, sampler=settings, notice=notice)
+    peaks["first_rejuvenations"] = _peak()
+    (run,) = runs
+    question = Question.make(silverbox.duffing, solver, priors, noise, [initial], None)
+    target = Experiment(question, [record], particles)
+    del runs[:]
+    state, likelihood, energy = browse(target, run.flat_theta, record.samples)
+    peaks["whole_record"] = _peak()
+    shape = run.log_weights.shape
+    cloud = Cloud(run.theta, np.asarray(likelihood).reshape(shape), np.asarray(energy).reshape(shape), state)
+    state = None
+    moved, _ = rejuvenate(cloud, run.log_weights, target, settings, record.samples - 1, 1.0, (0, 1, 0))
+    peaks["resampled_and_moved"] = _peak()
+    target.one_step_errors(moved.theta.reshape(len(moved.theta), -1), np.full(particles, 1 / particles))
+    peaks["one_step_errors"] = _peak()
+    return {"particles": particles, "samples": samples, "peak_bytes": peaks, "limit_bytes": 2_000_000_000}
+
+
+def _peak() -> int:
+    """Most memory that the process has held so far, in bytes (Linux counts kibibytes, macOS bytes)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def online(quick: bool) -> dict[str, Any]:
+    """What an Identifier holds after some samples: its file, and the process's memory beside it."""
+    import probsysid as ps
+
+    marks = (100, 200) if quick else (1000, 4000, 10_000)
+    model, record, priors = _oscillator(marks[-1])
+    stream = ps.Identifier(
+        model,
+        {name: priors[name] for name in ("m", "c", "k", "k3")},
+        {"position": priors["noise.position"]},
+        {"x": priors["initial.x"], "dx": priors["initial.dx"]},
+        dt=record.dt,
+        solver=ps.Solver(substeps=2),
+        sampler=ps.Sampler(particles=128),
+    )
+    result: dict[str, Any] = {"particles": 128, "samples": {}}
+    force, position = record.inputs["force"], record.outputs["position"]
+    with tempfile.TemporaryDirectory() as folder:
+        for first in range(0, marks[-1], 100):
+            stream.update({"force": force[first : first + 100]}, {"position": position[first : first + 100]})
+            if stream.samples in marks:
+                path = Path(folder) / "state.npz"
+                stream.save(path)
+                result["samples"][stream.samples] = {"file_bytes": path.stat().st_size, "resident_bytes": _resident()}
+    (least, *_, most) = marks
+    grown = {key: result["samples"][most][key] - result["samples"][least][key] for key in result["samples"][most]}
+    result["bytes_per_sample"] = {key: value / (most - least) for key, value in grown.items()}
+    return result
+
+
+def _resident() -> int:
+    """Memory that the process holds now; the peak where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return _peak()
+
+
+# Together
+
+PARTS = {"sweep": sweep, "identify": identify, "memory": memory, "online": online}
+
+
+def child(part: str, quick: bool, devices: int | None = None) -> dict[str, Any] | None:
+    """The figures of a part, None and a sentence where it fails."""
+    environment = os.environ | ({} if devices is None else {"PROBSYSID_DEVICES": str(devices)})
+    command = [sys.executable, __file__, "--child", part, *(["--quick"] if quick else [])]
+    print(f"{time.strftime('%H:%M:%S')} {part}{'' if devices is None else f', {devices} devices'}", flush=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        print(f"No figures for {part}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}", flush=True)
+        return None
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def measure(parts: Sequence[str], quick: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {"cores": CORES, "made": time.strftime("%Y-%m-%d")}
+    if "sweep" in parts:
+        both = {str(devices): child("sweep", quick, devices) for devices in sorted({1, CORES})}
+        result["sweep"] = both | {"slopes": slopes(both["1"]), "speed_up": speed_up(both["1"], both[str(CORES)])}
+    for part in ("identify", "memory", "online"):
+        if part in parts:
+            result[part] = child(part, quick)
+    if result.get("identify"):
+        result["identify"]["slopes"] = slopes(result["identify"])
+    return result
+
+
+def slopes(figures: Mapping[str, Any] | None) -> dict[str, float] | None:
+    """Of processor time against each size."""
+    if figures is None:
+        return None
+    found = {}
+    for name, table in figures.items():
+        sizes = [float(size) for size in table]
+        if len(sizes) > 1:
+            found[name] = slope(sizes, [row["processor_seconds"] for row in table.values()])
+    return found
+
+
+def speed_up(one: Mapping[str, Any] | None, all_cores: Mapping[str, Any] | None) -> dict[str, float] | None:
+    """By the clock, all cores over one, for each number of particles."""
+    if one is None or all_cores is None:
+        return None
+    return {n: one["particles"][n]["seconds"] / all_cores["particles"][n]["seconds"] for n in one["particles"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", action="append", choices=PARTS)
+    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it works")
+    parser.add_argument("--child", choices=PARTS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(PARTS[given.child](given.quick)))
+        return
+    result = measure(given.part or list(PARTS), given.quick)
+    print(json.dumps(result, indent=2))
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
