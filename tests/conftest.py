@@ -14,7 +14,7 @@ os.environ.setdefault(
 )
 # Compiled programs are shared by the processes of one run, and kept for the next.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 # One device a process: the suite runs in as many processes as there are cores.
 os.environ.setdefault("PROBSYSID_DEVICES", "1")
 
