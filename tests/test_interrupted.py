@@ -42,6 +42,7 @@ def launch(path: Path, result: Path) -> subprocess.Popen:
     return subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sigkill_at_random_moments_changes_nothing(tmp_path: Path) -> None:
     path, result = tmp_path / "run.npz", tmp_path / "result.npz"

@@ -123,6 +123,7 @@ def test_scores(posterior: ps.Posterior, record: ps.Record) -> None:
     np.testing.assert_allclose(simulation.fit().values, 100 * (1 - by_hand / np.std(measured)), rtol=1e-12)
 
 
+@pytest.mark.long
 def test_states_cover_the_truth_and_innovations_are_white(posterior: ps.Posterior, record: ps.Record) -> None:
     states = posterior.states(draws=30)
     exact, _, _ = simulate(
@@ -178,6 +179,7 @@ def test_flags() -> None:
     assert "d" not in flags.index
 
 
+@pytest.mark.long
 def test_several_records_share_parameters() -> None:
     records = [duffing.measure(60, seed=s) for s in (1, 2)]
     together = ps.identify(duffing.model, records, **duffing.options())

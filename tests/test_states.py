@@ -10,6 +10,7 @@ from probsysid.odefilter.samples import prepare
 from probsysid.odefilter.step import Particle
 
 
+@pytest.mark.long
 def test_groups_of_particles_give_the_same_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three particles at once, or two and one: the same moments; paths are other draws of the same law."""
     model = ps.Model({"x": 1}, lambda s, u, p: {"x": -p.rate * s.x})

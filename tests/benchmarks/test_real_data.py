@@ -82,7 +82,9 @@ def test_the_parts_of_the_silverbox_record() -> None:
     ("make", "samples", "tests", "solver", "most"),
     [
         pytest.param(bouc_wen.study, 600, ("multisine",), {}, 200e-6, marks=pytest.mark.long),
-        (lambda: silverbox.study(variant="duffing-offset"), 500, ("arrow",), {"smoothness": 3, "substeps": 2}, 2e-3),
+        pytest.param(
+            lambda: silverbox.study(variant="duffing-offset"), 500, ("arrow",), {}, 2e-3, marks=pytest.mark.long
+        ),
         (emps.study, 600, ("closed_loop", "baseline"), {}, 30e-6),
     ],
     ids=["bouc-wen", "silverbox", "emps"],

@@ -50,7 +50,7 @@ CHOSEN = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "number", [pytest.param(n, marks=[pytest.mark.long] * (n in (1, 3, 5, 6))) for n in range(len(CHOSEN))]
+    "number", [pytest.param(n, marks=[pytest.mark.long] * (n in (1, 2, 3, 4, 5, 6))) for n in range(len(CHOSEN))]
 )
 def test_chosen_structures(number: int) -> None:
     """Blocks of 1, 2, 3, 4 and more particles, of 5 in all."""

@@ -101,7 +101,7 @@ SLACK = 0.35
 
 
 @pytest.mark.parametrize("linearisation", [EKF0(), EKF1()], ids=["EKF0", "EKF1"])
-@pytest.mark.parametrize("q", [1, 2, 3, pytest.param(4, marks=pytest.mark.long), 5])
+@pytest.mark.parametrize("q", [1, 2, 3, *(pytest.param(q, marks=pytest.mark.long) for q in (4, 5))])
 def test_first_order_form(q: int, linearisation: Any) -> None:
     """Observed: q + 1."""
     assert np.all(observed_orders(growth(), q, linearisation) > q + 1 - SLACK)

@@ -147,6 +147,7 @@ def test_a_bad_particle_has_a_non_finite_energy_and_harms_no_other(
     np.testing.assert_array_equal(found[:, others], energies[:, others])
 
 
+@pytest.mark.long
 def test_a_million_steps_at_q_5_stay_finite() -> None:
     """A forced, damped oscillator of order 2, q = 5, 8 particles in one block; the state stays on its orbit."""
     chunk, chunks = 50_000, 20

@@ -98,7 +98,7 @@ def bouc_wen_case() -> Case:
     return simulated(case, force, lambda state, derivative: derivative[1], 2.0, seed=1)
 
 
-@pytest.mark.parametrize("make", [silverbox_case, bouc_wen_case])
+@pytest.mark.parametrize("make", [pytest.param(silverbox_case, marks=pytest.mark.long), bouc_wen_case])
 def test_energies_and_final_means_over_100_samples(make: Any) -> None:
     """Measured on both: energies within 3e-14, means within 6e-13 standard deviations."""
     case = make()

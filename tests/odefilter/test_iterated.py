@@ -29,6 +29,7 @@ def miss(found: ps.Solution) -> float:
     return float(np.max(np.abs(ddx - (2.0 * (1 - x**2) * dx - x))))
 
 
+@pytest.mark.long
 def test_a_linear_ode_needs_no_iteration() -> None:
     once, again = solution(linear, 0), solution(linear, 2)
     np.testing.assert_allclose(again.mean["x"], once.mean["x"], rtol=1e-12, atol=1e-14)

@@ -87,7 +87,10 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES)
+LONG = ("second order, q=4, steps of all lengths",)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in CASES])
 def traced(request: pytest.FixtureRequest) -> tuple[Case, Any, list[Joint]]:
     case = CASES[request.param]
     trajectory = case.trace()

@@ -88,6 +88,7 @@ def test_words_of_the_user_are_text_and_not_code(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)" in text
 
 
+@pytest.mark.long
 def test_a_posterior_reports_on_its_own(tmp_path: Path) -> None:
     _, _, (result,) = loaded()
     result.posterior.report(tmp_path / "own.html")

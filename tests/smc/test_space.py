@@ -26,10 +26,11 @@ SINGLE = {
     "student": dist.StudentT(3.0, 0.0, 1.0),
 }
 SUPPORT = {"positive": (0, None), "gamma": (0, None), "half": (0, None), "bounded": (-2, 5), "unit": (0, 1)}
+LONG = ("gamma", "half", "truncated right", "truncated both", "student")
 SUPPORT |= {"truncated left": (0, None), "truncated right": (None, 0.5), "truncated both": (0, 3)}
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in SINGLE])
 def test_density_is_that_of_the_change_of_variables(name: str) -> None:
     """Against a numerical derivative, and the whole integrates to one."""
     prior = SINGLE[name]
@@ -53,7 +54,7 @@ def test_density_is_that_of_the_change_of_variables(name: str) -> None:
     assert total == pytest.approx(1, abs=1e-8 if reach else 1e-4)
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in SINGLE])
 def test_draws_follow_the_prior_and_its_constraints(name: str) -> None:
     space = Space.from_priors({"x": SINGLE[name]})
     count = 20_000

@@ -91,6 +91,7 @@ def test_the_report_can_be_written_again(monkeypatch: pytest.MonkeyPatch) -> Non
     (folder / "copy.html").unlink()
 
 
+@pytest.mark.long
 def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = write_study(tmp_path, STUDY.replace("draws = 32", "draws = 2\nstates = false"))
     real, steps = ibis.absorb, []

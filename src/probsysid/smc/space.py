@@ -162,7 +162,8 @@ class Space:
 
     def sample(self, key: Any, count: int) -> Theta:
         """Draws from the prior."""
-        return self.program(_sample, count)(key)
+        keys = jax.random.split(key, len(self.sites))
+        return jnp.concatenate([site.sample(k, count) for site, k in zip(self.sites, keys, strict=True)])
 
     def values_of_one(self, free: Any) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -176,11 +177,6 @@ class Space:
 
     def log_prior_of_one(self, free: Any) -> Any:
         return sum((site.log_density(free) for site in self.sites), start=jnp.zeros(()))
-
-
-def _sample(count: int, space: Space, key: Any) -> Theta:
-    keys = jax.random.split(key, len(space.sites))
-    return jnp.concatenate([site.sample(k, count) for site, k in zip(space.sites, keys, strict=True)])
 
 
 def _values(space: Space, theta: Any) -> dict[str, Any]:
