@@ -85,7 +85,7 @@ def test_the_parts_of_the_silverbox_record() -> None:
         pytest.param(
             lambda: silverbox.study(variant="duffing-offset"), 500, ("arrow",), {}, 2e-3, marks=pytest.mark.long
         ),
-        (emps.study, 600, ("closed_loop", "baseline"), {}, 30e-6),
+        pytest.param(emps.study, 600, ("closed_loop", "baseline"), {}, 30e-6, marks=pytest.mark.long),
     ],
     ids=["bouc-wen", "silverbox", "emps"],
 )

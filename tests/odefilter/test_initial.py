@@ -86,7 +86,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("refused", [True, False])
+@pytest.mark.parametrize("refused", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_taylor_mode_equals_nested_forward_mode(refused: bool) -> None:
     """Derivatives of x' = f(x) up to the 3rd, and their sensitivity to x, of all functions in one program."""
     chosen = {name: function for name, function in FUNCTIONS.items() if ("jet refuses" in name) == refused}

@@ -36,6 +36,7 @@ def test_a_linear_ode_needs_no_iteration() -> None:
     np.testing.assert_allclose(again.sd["x"], once.sd["x"], rtol=1e-9, atol=1e-14)
 
 
+@pytest.mark.long
 def test_iterated_to_the_end_the_mean_obeys_the_ode() -> None:
     """Linearised once, it obeys the tangent at the prediction; the limit of iteration obeys the ODE itself."""
     assert miss(solution(van_der_pol, 0)) > 0.1
