@@ -144,10 +144,7 @@ class _Moving:
             rates.append(float(accepted.mean()))
             if moved.mean() >= self.sampler.moved or len(rates) == most:
                 return cloud, Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
-            following = move.fallback(rates[-1])
-            if following != move:
-                move = following
-                cloud, fitted = self._begin(move, cloud)
+            move, cloud, fitted = self._follow(move, cloud, fitted, rates[-1])
 
     def chains(self, cloud: Cloud) -> tuple[Cloud, Stats]:
         """Waste-free (Dau and Chopin 2022): chains from fewer particles, all of whose states are kept."""
@@ -157,15 +154,18 @@ class _Moving:
         rates: list[float] = []
         moved = np.zeros(cloud.energy.shape, dtype=bool)
         for k in range(self.sampler.chain - 1):
-            following = move.fallback(rates[-1]) if k else move
-            if following != move:
-                move = following
-                cloud, fitted = self._begin(move, cloud)
+            if k:
+                move, cloud, fitted = self._follow(move, cloud, fitted, rates[-1])
             cloud, accepted = self._once(k, cloud, move, fitted)
             links.append(cloud)
             moved |= accepted
             rates.append(float(accepted.mean()))
         return _side_by_side(links), Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
+
+    def _follow(self, move: Move, cloud: Cloud, fitted: list[Any], acceptance: float) -> tuple[Move, Cloud, list[Any]]:
+        """The move to go on with, fitted anew if it is another one."""
+        following = move.fallback(acceptance)
+        return (move, cloud, fitted) if following == move else (following, *self._begin(following, cloud))
 
     def _begin(self, move: Move, cloud: Cloud) -> tuple[Cloud, list[Any]]:
         """Fit a kind of move: the cloud with the density of its proposals, and the fits."""
