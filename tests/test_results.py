@@ -60,6 +60,13 @@ def test_log_predictive_adds_up_to_the_evidence(posterior: ps.Posterior) -> None
     assert 0 < posterior.log_evidence_error < 1
 
 
+def test_the_error_of_the_evidence_comes_from_all_populations(posterior: ps.Posterior) -> None:
+    by_part = posterior.evidence_by_part
+    assert len(by_part) == ps.Sampler(particles=512).parts == 8
+    relative = np.exp(by_part - by_part.max())
+    assert posterior.log_evidence_error == pytest.approx(relative.std(ddof=1) / relative.mean() / np.sqrt(8), rel=1e-9)
+
+
 def test_round_trip_through_a_file(posterior: ps.Posterior, record: ps.Record, tmp_path) -> None:
     posterior.save(tmp_path / "posterior.nc")
     loaded = ps.Posterior.load(tmp_path / "posterior.nc")

@@ -41,7 +41,7 @@ def test_lost_particles_are_counted_and_the_run_goes_on(value: float, share: flo
         run, step = ibis.absorb(run, target, SAMPLER)
         sizes.append(step.ess)
     assert run.lost == np.sum(np.abs(first[0] - centre) > reach)
-    assert np.min(np.concatenate(sizes)) >= SAMPLER.ess * SAMPLER.members
+    assert np.min(np.concatenate(sizes).sum(axis=1)) >= SAMPLER.ess * SAMPLER.particles
     assert np.all(np.abs(run.theta[0] - centre) <= reach)
     assert np.all(np.isfinite(run.log_likelihood))
 

@@ -33,6 +33,14 @@ def test_log_predictive_is_the_gain_in_evidence() -> None:
     np.testing.assert_allclose(log.log_predictive, np.diff(total, prepend=0), rtol=1e-14)
 
 
+def test_corrections_are_shared_by_the_samples_since_the_rejuvenation_before() -> None:
+    log = history()
+    log.rejuvenations = [EVENT._replace(sample=1, correction=0.2), EVENT._replace(sample=2, correction=-0.3)]
+    log.rejuvenations += [EVENT._replace(sample=2, correction=0.1)]  # bridged: the same sample again
+    plain = np.diff(logsumexp(log.evidence, axis=1) - np.log(2), prepend=0)
+    np.testing.assert_allclose(log.log_predictive - plain, [0.1, 0.1, -0.2], atol=1e-14)
+
+
 def test_an_empty_history() -> None:
     log = History(islands=3)
     assert log.ess.shape == (0, 3)

@@ -51,7 +51,7 @@ def move_once(move: Move, seed: int, *, islands: int = 1, chain: int = 1, moves:
     shape = (sampler.parts, sampler.part_members)
     first, second = energy(theta, 0), energy(theta, 1)
     cloud = r.Cloud(theta.reshape(2, *shape), -first.reshape(shape), second.reshape(shape), (first + second)[None])
-    moved, info = r.rejuvenate(cloud, np.zeros(shape), target(), sampler, 1, SHARE, (seed, 7))
+    moved, info, _ = r.rejuvenate(cloud, np.zeros(shape), target(), sampler, 1, SHARE, (seed, 7))
     total = energy(moved.theta.reshape(2, -1), 0) + energy(moved.theta.reshape(2, -1), 1)
     np.testing.assert_allclose(np.asarray(moved.state)[0], total, rtol=1e-13)
     links = moved.theta.reshape(2, sampler.parts, chain, -1)

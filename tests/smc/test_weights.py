@@ -69,15 +69,18 @@ def test_a_lost_particle_stays_lost_and_is_counted_once() -> None:
 @settings(max_examples=30)
 @given(log_weights, hnp.arrays(float, SHAPE, elements=st.floats(-200, 200)), st.floats(0.05, 0.9))
 def test_tempering_takes_as_much_as_it_may(logs: np.ndarray, energy: np.ndarray, share: float) -> None:
-    """Every island keeps its share of effective particles, and one of them would not with a little more."""
+    """The weights stay as even as wanted, and would not with a little more."""
     logs = 0.001 * logs  # nearly even, as after a rejuvenation
     part = w.temper(logs, energy, share)
-    wanted = share * SHAPE[1]
     assert 0 <= part <= 1
-    assert np.all(w.effective_size(logs - part * energy) >= wanted)
+    assert w.evenness(w.effective_size(logs - part * energy), SHAPE[1]) >= share
     if part < 1:
-        more = w.effective_size(logs - (part + 1e-6) * energy)
-        assert np.any(more < wanted)
+        assert w.evenness(w.effective_size(logs - (part + 1e-6) * energy), SHAPE[1]) < share
+
+
+def test_evenness_is_the_mean_but_no_island_may_die_out() -> None:
+    sizes = np.array([[8.0, 4.0], [8.0, 2.0], [8.0, 0.0]])
+    np.testing.assert_allclose(w.evenness(sizes, 8), [0.75, 0.5, 0.0])
 
 
 def test_tempering_with_lost_particles() -> None:

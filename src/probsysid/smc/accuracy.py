@@ -91,7 +91,7 @@ def _retreat(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, Step]:
 
 def with_change(step: Step, before: Run, after: Run, rejuvenations: tuple[Rejuvenation, ...]) -> Step:
     """The step, with what a change of level has done after it."""
-    rebased = after.evidence_by_island if after.level != before.level else None
+    rebased = after.evidence_by_island if after.level != before.level else step.rebased
     return step._replace(rejuvenations=step.rejuvenations + rejuvenations, rebased=rebased)
 
 
@@ -165,7 +165,7 @@ def change(
         log_weights=run.log_weights - energy,
         log_likelihood=other.likelihood,
     )
-    if w.effective_size(weighted.log_weights).min() >= sampler.ess * sampler.part_members:
+    if w.evenness(w.effective_size(weighted.log_weights), sampler.part_members) >= sampler.ess:
         return weighted, ()
     bridge = _Bridge(target.at(run.level), target.at(level), run.samples)
     seed = np.random.SeedSequence([run.seed, run.samples, level]).generate_state(1)[0]

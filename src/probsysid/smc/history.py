@@ -20,7 +20,8 @@ class History:
     evidence_pieces: list[np.ndarray] = field(default_factory=list)
     rejuvenations: list[Rejuvenation] = field(default_factory=list)
     rebased: dict[int, np.ndarray] = field(default_factory=dict)
-    """Log evidence of each island after so many samples, where the accuracy was changed: later samples add to it."""
+    """Log evidence of each island after so many samples, where it was found anew or the accuracy was changed: later
+    samples add to it."""
 
     def add(self, step: Step) -> None:
         """Note what one step went through."""
@@ -49,12 +50,21 @@ class History:
 
     @property
     def log_predictive(self) -> Float[np.ndarray, " sample"]:
-        """Log density of each sample given those before it."""
+        """Log density of each sample given those before it.
+
+        Where a rejuvenation corrected the evidence, the samples since the one before share the correction.
+        """
         before = np.concatenate([[0.0], log_mean_exp(self.evidence[:-1])]) if len(self.evidence) else np.empty(0)
         for samples, evidence in self.rebased.items():
             if samples < len(before):
                 before[samples] = log_mean_exp(evidence)
-        return log_mean_exp(self.evidence) - before
+        gains = log_mean_exp(self.evidence) - before
+        first = 0
+        for event in self.rejuvenations:
+            first = min(first, event.sample)  # the same sample again, when it is bridged
+            gains[first : event.sample + 1] += event.correction / (event.sample + 1 - first)
+            first = event.sample + 1
+        return gains
 
     def table(self) -> pd.DataFrame:
         """One row a rejuvenation."""

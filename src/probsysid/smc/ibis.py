@@ -36,7 +36,7 @@ class Step(NamedTuple):
     """Log evidence of each island."""
     rejuvenations: tuple[Rejuvenation, ...] = ()
     rebased: Float[np.ndarray, " island"] | None = None
-    """Log evidence of each island after the last sample, where the accuracy has been changed then."""
+    """Log evidence of each island after the last sample, where it was found anew then or the accuracy was changed."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,8 @@ def absorb(run: Run, target: Target, sampler: Sampler, stop: int | None = None) 
     energies = np.asarray(rows)[: last - first]
     weighted = w.weigh(run.log_weights, energies)
     run = replace(run, work=run.work + energies.size)
-    smallest = weighted.ess.min(axis=1)
-    threshold = sampler.ess * sampler.part_members
-    low = np.flatnonzero(smallest < threshold)
+    even = w.evenness(weighted.ess, sampler.part_members)
+    low = np.flatnonzero(even < sampler.ess)
     if not len(low):
         return _commit(run, weighted, energies, state, stride=2 * run.stride)
     at = int(low[0])
@@ -119,7 +118,7 @@ def absorb(run: Run, target: Target, sampler: Sampler, stop: int | None = None) 
         run = replace(run, work=run.work + (at + 1) * sampler.particles)
     before = w.Weighted(*(part[:at] for part in weighted))
     run, step = _commit(run, before, energies[:at], state, stride=SHORTEST)
-    whole = bool(smallest[at] >= sampler.bridge * threshold)
+    whole = bool(even[at] >= sampler.bridge * sampler.ess)
     run, final = bring_in(run, target, sampler, energies[at].reshape(run.log_weights.shape), whole=whole)
     return run, _joined(step, final)
 
@@ -150,9 +149,8 @@ def _commit(run: Run, weighted: w.Weighted, energies: np.ndarray, state: Any, st
 
 
 def _step(run: Run, ess: np.ndarray, evidence: np.ndarray) -> Step:
-    """From (sample, part) to (sample, island): the evidence averages, of effective sizes the smallest part counts."""
-    smallest = _by_island(ess, run.islands).min(axis=-1) * (ess.shape[1] // run.islands)
-    return Step(smallest, w.log_mean(_by_island(evidence, run.islands)))
+    """From (sample, part) to (sample, island): effective sizes add up, the evidence averages."""
+    return Step(_by_island(ess, run.islands).sum(axis=-1), w.log_mean(_by_island(evidence, run.islands)))
 
 
 def _by_island(values: np.ndarray, islands: int) -> np.ndarray:
@@ -165,6 +163,7 @@ def _joined(first: Step, second: Step) -> Step:
         np.concatenate([first.ess, second.ess]),
         np.concatenate([first.evidence, second.evidence]),
         first.rejuvenations + second.rejuvenations,
+        second.rebased,
     )
 
 
@@ -179,6 +178,7 @@ def bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *, 
     cloud = Cloud(run.theta, run.log_likelihood, energy, run.state)
     done = 0.0
     rejuvenations: list[Rejuvenation] = []
+    summed = run.base_evidence
     while done < 1.0:
         rest = 1.0 - done
         part = rest if whole else min(w.temper(run.log_weights, cloud.energy, sampler.ess), rest)
@@ -186,14 +186,15 @@ def bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *, 
         run = replace(run, log_weights=run.log_weights - w.tempered(cloud.energy, part))
         done = 1.0 if part >= rest else done + part
         # where most particles were lost, the rest may be fewer than the threshold before any of the sample is in
-        few = float(w.effective_size(run.log_weights).min()) < sampler.ess * sampler.part_members
+        few = w.evenness(w.effective_size(run.log_weights), sampler.part_members) < sampler.ess
         if done < 1.0 or whole or few:
             seeds = (run.seed, 1 + sample, len(rejuvenations))
-            cloud, info = rejuvenate(cloud, run.log_weights, target, sampler, sample, done, seeds)
+            cloud, info, fresh = rejuvenate(cloud, run.log_weights, target, sampler, sample, done, seeds)
             rejuvenations.append(info)
+            summed, product = summed + w.log_mean(run.log_weights), run.evidence_by_part
             run = replace(
                 run,
-                base_evidence=run.evidence_by_part,
+                base_evidence=fresh.better_than(product) if sampler.halves == 2 else product,
                 log_weights=np.zeros_like(run.log_weights),
                 work=run.work + info.work,
             )
@@ -205,8 +206,12 @@ def bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *, 
         log_likelihood=cloud.likelihood - cloud.energy,
         lost=run.lost + lost,
     )
-    final = _step(run, w.effective_size(run.log_weights)[None], run.evidence_by_part[None])
-    return run, final._replace(rejuvenations=tuple(rejuvenations))
+    product = summed + w.log_mean(run.log_weights)
+    if rejuvenations:
+        correction = float(w.log_mean(run.evidence_by_part) - w.log_mean(product))
+        rejuvenations[-1] = rejuvenations[-1]._replace(correction=correction)
+    final = _step(run, w.effective_size(run.log_weights)[None], product[None])
+    return run, final._replace(rejuvenations=tuple(rejuvenations), rebased=run.evidence_by_island)
 
 
 def _check_alive(log_weights: np.ndarray, energy: np.ndarray, part: float, target: Target, sample: int) -> None:

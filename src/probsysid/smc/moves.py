@@ -6,7 +6,7 @@ wrong distribution while everything looks healthy.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +19,11 @@ class Move(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def independent(self) -> bool:
+        """Whether proposals do not depend on the particle they may replace, and `log_density` is normalised."""
+        ...
 
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Any: ...
 
@@ -48,6 +53,8 @@ class Independent:
     proposal: Proposal = Ellipsoid()
     otherwise: Move | None = None
     least: float = 0.1
+
+    independent: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -80,6 +87,8 @@ class RandomWalk:
     scale: float | None = None
     least: float = 0.1
     shrunk: float = 1.0
+
+    independent: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

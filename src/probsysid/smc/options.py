@@ -22,9 +22,6 @@ PATHS = ("data", "likelihood")
 SMALLEST = 8
 """Particles of the smallest island that is halved."""
 
-EARLY_FACTOR, EARLY_SAMPLES = 3, 200
-"""Three times as many moves are allowed up to a third of this many samples, then fewer and fewer."""
-
 
 @dataclass(frozen=True)
 class Sampler:
@@ -32,7 +29,7 @@ class Sampler:
 
     Args:
         particles: how many, over all islands.
-        ess: rejuvenate when the effective sample size of an island falls under this share of its particles.
+        ess: rejuvenate when the effective number of particles, over all islands, falls under this share of them.
         move: how copies get lives of their own: an object from `probsysid.smc.moves`, or `"default"`,
             `"gaussian"`, `"student"`, `"mixture"`, `"random-walk"`.
         resampling: an object from `probsysid.smc.resampling`, or `"systematic"`, `"stratified"`, `"residual"`,
@@ -40,13 +37,13 @@ class Sampler:
         islands: samplers run side by side, which share nothing but proposals; their spread gives the error of the
             evidence.
         moved: moves are repeated until this share of the particles has moved ...
-        max_moves: ... or this many times (up to three times as many within the first 200 samples; 1 is always 1).
+        max_moves: ... or this many times.
         bridge: a sample that takes the effective size under this share of the threshold is brought in by tempering.
         chain: 1, or the length of chains of the waste-free variant (Dau and Chopin 2022), which keeps every
             particle of every move.
-        cross_fit: let each island be two halves that resample apart, the first halves of all islands moved by proposals
-            fitted to the second ones and the other way round: keeps the evidence free of bias where the posterior has
-            narrow places.  Islands of fewer than 8, and those that cannot be halved, stay whole.
+        cross_fit: let each island be two halves that resample apart, and fit the proposals that move a half to other
+            halves: keeps particles from leaving narrow places too easily.  Islands of fewer than 8, and those that
+            cannot be halved, stay whole.
         path: `"data"` brings in one sample after the other; `"likelihood"` tempers the likelihood of all.
     """
 
@@ -55,7 +52,7 @@ class Sampler:
     move: Move | str = moves.DEFAULT
     resampling: Resampling | str = Systematic()
     islands: int = 4
-    moved: float = 0.95
+    moved: float = 0.9
     max_moves: int = 10
     bridge: float = 0.5
     chain: int = 1
@@ -105,13 +102,6 @@ class Sampler:
     def part_members(self) -> int:
         """Particles of one part."""
         return self.particles // self.parts
-
-    def allowed_moves(self, samples: int) -> int:
-        """At most this many moves in one rejuvenation: more at the beginning, where they cost little and the posterior
-        is still of an odd shape."""
-        if self.max_moves == 1:
-            return 1
-        return max(self.max_moves, min(EARLY_FACTOR * self.max_moves, EARLY_SAMPLES * self.max_moves // samples))
 
     def _check_divisible(self) -> None:
         if self.particles % (self.islands * self.chain):

@@ -112,7 +112,7 @@ class Ellipsoid:
         width: how much wider.
     """
 
-    degrees: float | None = 5.0
+    degrees: float | None = 10.0
     defensive: float = 0.1
     width: float = 2.5
 

@@ -5,9 +5,9 @@ The distribution to be left as it is, in the middle of bringing in a sample with
     prior * likelihood of the samples before * exp(-share * E).
 
 A proposal fitted to the particles that it is to replace knows them too well: its density at them is too high, they
-leave too easily, and mass in narrow places is lost.  So an island has two halves that share no ancestors; the first
-halves of all islands are moved by a proposal fitted to all second halves, and the other way round (docs/decisions.md).
-A half, or an island that stays whole, is a *part*; parts moved by the same proposal are a *group*.
+leave too easily, and mass in narrow places is lost.  So an island has two halves that share no ancestors, and what
+moves a half was fitted to other ones (docs/decisions.md).  A half, or an island that stays whole, is a *part*; parts
+moved by the same proposal are a *group*.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,15 @@ from probsysid.errors import SamplingError
 from probsysid.hosts import agreed
 from probsysid.smc import shares
 from probsysid.smc import weights as w
+from probsysid.smc.anew import Fresh
 from probsysid.smc.moves import Move
 from probsysid.smc.options import Sampler
 from probsysid.smc.proposals import Collapsed
 from probsysid.smc.target import Target, browse
+
+GROUPS = 4
+"""Each of so many groups is moved by a proposal fitted to the others: the more, the better it fits, and the longer
+fitting takes."""
 
 
 class Cloud(NamedTuple):
@@ -49,7 +54,7 @@ class Rejuvenation(NamedTuple):
     share: float
     """How much of that sample's likelihood had been brought in; 1 unless bridged."""
     ess: float
-    """Effective size of the worst island before."""
+    """Effective number of particles before."""
     moves: int
     acceptance: float
     """Mean share of accepted proposals."""
@@ -60,6 +65,8 @@ class Rejuvenation(NamedTuple):
     """Particle-samples of filtering that it took."""
     kind: str
     """The last kind of move used."""
+    correction: float = 0.0
+    """By how much the log evidence was corrected when proposals told it anew, noted with the last one of a sample."""
 
 
 class Stats(NamedTuple):
@@ -69,6 +76,7 @@ class Stats(NamedTuple):
     moved: float
     proposals: int
     kind: str
+    fresh: Fresh
 
 
 def rejuvenate(
@@ -79,8 +87,9 @@ def rejuvenate(
     sample: int,
     share: float,
     seeds: tuple[int, ...],
-) -> tuple[Cloud, Rejuvenation]:
-    """Equally weighted particles with the same distribution as the weighted ones."""
+) -> tuple[Cloud, Rejuvenation, Fresh]:
+    """Equally weighted particles with the same distribution as the weighted ones, how it went, and what the proposals
+    tell of the evidence."""
     weights = w.normalise(log_weights)
     ancestors = agreed(_ancestors(sampler, weights, seeds), "ancestors")
     moving = _Moving(cloud.theta, weights, target, sampler, sample, share, seeds)
@@ -89,7 +98,7 @@ def rejuvenate(
     info = Rejuvenation(
         sample=sample,
         share=share,
-        ess=float(w.effective_size(log_weights).min()) * sampler.halves,
+        ess=float(w.effective_size(log_weights).sum()),
         moves=len(stats.rates),
         acceptance=float(np.mean(stats.rates)),
         moved=stats.moved,
@@ -97,7 +106,7 @@ def rejuvenate(
         work=float(stats.proposals * target.cost(sample + 1)),
         kind=stats.kind,
     )
-    return moved, info
+    return moved, info, stats.fresh
 
 
 def _ancestors(sampler: Sampler, weights: np.ndarray, seeds: tuple[int, ...]) -> np.ndarray:
@@ -137,13 +146,14 @@ class _Moving:
         cloud, fitted = self._begin(move, cloud)
         moved = np.zeros(cloud.energy.shape, dtype=bool)
         rates: list[float] = []
-        most = self.sampler.allowed_moves(self.target.cost(self.sample + 1))
+        fresh = Fresh()
         while True:
-            cloud, accepted = self._once(len(rates), cloud, move, fitted)
+            cloud, accepted, *ratios = self._once(len(rates), cloud, move, fitted)
             moved |= accepted
             rates.append(float(accepted.mean()))
-            if moved.mean() >= self.sampler.moved or len(rates) == most:
-                return cloud, Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
+            fresh = fresh.with_more(move, *ratios)
+            if moved.mean() >= self.sampler.moved or len(rates) == self.sampler.max_moves:
+                return cloud, Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name, fresh)
             move, cloud, fitted = self._follow(move, cloud, fitted, rates[-1])
 
     def chains(self, cloud: Cloud) -> tuple[Cloud, Stats]:
@@ -152,15 +162,17 @@ class _Moving:
         cloud, fitted = self._begin(move, cloud)
         links = [cloud]
         rates: list[float] = []
+        fresh = Fresh()
         moved = np.zeros(cloud.energy.shape, dtype=bool)
         for k in range(self.sampler.chain - 1):
             if k:
                 move, cloud, fitted = self._follow(move, cloud, fitted, rates[-1])
-            cloud, accepted = self._once(k, cloud, move, fitted)
+            cloud, accepted, *ratios = self._once(k, cloud, move, fitted)
             links.append(cloud)
             moved |= accepted
             rates.append(float(accepted.mean()))
-        return _side_by_side(links), Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name)
+            fresh = fresh.with_more(move, *ratios)
+        return _side_by_side(links), Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name, fresh)
 
     def _follow(self, move: Move, cloud: Cloud, fitted: list[Any], acceptance: float) -> tuple[Move, Cloud, list[Any]]:
         """The move to go on with, fitted anew if it is another one."""
@@ -174,10 +186,11 @@ class _Moving:
 
     @property
     def _groups(self) -> list[slice]:
-        """Parts that share a proposal: all first and all second halves, or every whole island by itself."""
-        if self.sampler.halves == 2:
-            return [slice(0, None, 2), slice(1, None, 2)]
-        return [slice(part, part + 1) for part in range(len(self.weights))]
+        """Parts that share a proposal: every fourth of them, or every whole island by itself."""
+        if self.sampler.halves == 1:
+            return [slice(part, part + 1) for part in range(len(self.weights))]
+        count = min(GROUPS, len(self.weights))
+        return [slice(first, None, count) for first in range(count)]
 
     def _fit(self, move: Move) -> list[Any]:
         """One proposal a group."""
@@ -192,19 +205,20 @@ class _Moving:
             ) from None
 
     def _sources(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The particles and weights that each group's proposal is fitted to: those of the other group, or all where
-        too few are left of that; of a whole island its own."""
-        sources = [self._pooled(group) for group in self._groups]
+        """The particles and weights that each group's proposal is fitted to: those of all other groups, or of all where
+        too few are left of those; of a whole island its own."""
         if self.sampler.halves == 1:
+            sources = [self._pooled(group) for group in self._groups]
             for source in sources:
                 _check_span(*source)
             return sources
         everything = self._pooled(slice(None))
         _check_span(*everything)
-        others = reversed(sources)
+        parts = np.arange(len(self.weights))
+        others = [self._pooled(np.delete(parts, group)) for group in self._groups]
         return [other if _different(*other) > len(self.theta) else everything for other in others]
 
-    def _pooled(self, parts: slice) -> tuple[np.ndarray, np.ndarray]:
+    def _pooled(self, parts: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Particles of some parts and their weights, every part counting as much as another."""
         weights = self.weights[parts]
         return self.theta[:, parts].reshape(len(self.theta), -1), weights.ravel() / len(weights)
@@ -216,8 +230,9 @@ class _Moving:
 
     def _once(
         self, k: int, cloud: Cloud, move: Move, fitted: list[Any]
-    ) -> tuple[Cloud, Bool[np.ndarray, "part member"]]:
-        """One Metropolis-Hastings step for every particle, with the full ratio."""
+    ) -> tuple[Cloud, Bool[np.ndarray, "part member"], np.ndarray, np.ndarray]:
+        """One Metropolis-Hastings step for every particle, with the full ratio: the particles after it, which of them
+        moved, and log of target over proposal density, before at the particles and at the proposals."""
         random = np.random.default_rng([*self.seeds, 2, k])
         theta = np.empty_like(cloud.theta)
         for group, fit in zip(self._groups, fitted, strict=True):
@@ -226,7 +241,8 @@ class _Moving:
         theta = agreed(theta, "proposals")
         proposed = self._evaluate(theta)._replace(proposal=self._proposal_density(move, fitted, theta))
         with np.errstate(invalid="ignore"):  # a proposal outside the prior or lost on the way: refused below
-            log_ratio = self._log_target(proposed) - self._log_target(cloud) + cloud.proposal - proposed.proposal
+            ratio, proposed_ratio = (self._log_target(c) - c.proposal for c in (cloud, proposed))
+            log_ratio = proposed_ratio - ratio
         accepted = np.log(random.random(log_ratio.shape)) < np.where(np.isnan(log_ratio), -np.inf, log_ratio)
         accepted = agreed(accepted, "acceptance")
         chosen = Cloud(
@@ -237,7 +253,7 @@ class _Moving:
             np.where(accepted, proposed.prior, cloud.prior),
             np.where(accepted, proposed.proposal, cloud.proposal),
         )
-        return chosen, accepted
+        return chosen, accepted, ratio, proposed_ratio
 
     def _proposal_density(self, move: Move, fitted: list[Any], theta: np.ndarray) -> Float[np.ndarray, "part member"]:
         density = np.empty(theta.shape[1:])

@@ -31,6 +31,12 @@ def effective_size(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
     return _size_and_log_sum(log_weights)[0]
 
 
+def evenness(sizes: Float[np.ndarray, "*rows island"], members: int) -> Float[np.ndarray, "*rows"]:
+    """How even weights are, given the effective size of each island: their mean as a share of the members.  An island
+    whose share is less than half of that counts by twice its share, so that none of them dies out unnoticed."""
+    return np.minimum(sizes.mean(axis=-1), 2 * sizes.min(axis=-1)) / members
+
+
 def _size_and_log_sum(log_weights: LogWeights) -> tuple[Float[np.ndarray, " island"], Float[np.ndarray, " island"]]:
     """Effective sample size, and log of the sum of weights, of each island."""
     top = np.max(log_weights, axis=-1, keepdims=True)
@@ -82,17 +88,21 @@ def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"
 
 
 def temper(log_weights: LogWeights, energy: LogWeights, share_of_members: float) -> float:
-    """The largest share of one more energy that keeps every island's effective size at the wanted share.
+    """The largest share of one more energy that keeps the weights as even as wanted.
 
-    Lost particles are lost at any share above zero; an island that keeps too few because of them is held to the same
-    share of what is left.
+    Lost particles are lost at any share above zero; where too few are left because of them, what is left takes the
+    place of all.
     """
-    alive = effective_size(log_weights - tempered(energy, 1e-300))
-    wanted = share_of_members * log_weights.shape[-1]
-    wanted = np.where(alive >= wanted, wanted, share_of_members * alive)
+    members = log_weights.shape[-1]
+
+    def even(share: float) -> float:
+        return float(evenness(effective_size(log_weights - tempered(energy, share)), members))
+
+    alive = even(1e-300)
+    wanted = share_of_members if alive >= share_of_members else share_of_members * alive
 
     def enough(share: float) -> bool:
-        return bool(np.all(effective_size(log_weights - tempered(energy, share)) >= wanted))
+        return even(share) >= wanted
 
     if enough(1.0):
         return 1.0
