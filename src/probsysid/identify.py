@@ -132,7 +132,8 @@ def posterior_of(
     seconds: float,
 ) -> Posterior:
     """The posterior with the facts that tables and reports show."""
-    if question.solver.substeps == "auto":
+    automatic = question.solver.substeps == "auto"
+    if automatic:
         question = replace(question, solver=chosen(question.solver, run.level))
     units = {**question.model.units}
     for record in records:
@@ -143,6 +144,7 @@ def posterior_of(
         "ess_threshold": sampler.ess,
         "seconds": seconds,
         "priors": prior_descriptions(question),
+        "steps_chosen": automatic,
         "units": units,
         **facts,
     }
