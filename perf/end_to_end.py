@@ -26,6 +26,8 @@ from peers_environment import peers_python
 
 METHODS = Path(__file__).resolve().parent / "methods"
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+FEW, DRAWS = 256, 16384
+"""Particles of the run that is refined afterwards, and fresh draws then."""
 LIMIT = 900.0
 """Seconds after which a method is given up."""
 
@@ -157,6 +159,7 @@ def ours(folder: Path, options: Sequence[str]) -> tuple[Outcome, dict[str, Any]]
 def measure(samples: int, particles: int, peers: Sequence[str]) -> dict[str, Any]:
     common = ["--samples", str(samples)]
     result: dict[str, Any] = {"samples": samples, "particles": particles, "methods": {}, "missing": {}}
+    result |= {"few": FEW, "draws": DRAWS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _say("reference")
@@ -169,12 +172,16 @@ def measure(samples: int, particles: int, peers: Sequence[str]) -> dict[str, Any
             "log_evidence": log_evidence,
             **{key: exact.facts[key] for key in ("log_evidence_error", "effective", "phases")},
         }
-        _say(OURS.label)
-        outcome, waits = ours(folder, [*common, "--particles", str(particles)])
-        figures = row(outcome, reference, log_evidence)
-        for which in ("seconds", "processor_seconds"):
-            figures[f"compile_{which}"] = max(waits["first_process"][which] - figures[which], 0.0)
-        result["methods"]["probsysid"] = figures | waits
+        for name, own in (
+            ("probsysid", ["--particles", str(particles)]),
+            ("refined", ["--particles", str(FEW), "--draws", str(DRAWS)]),
+        ):
+            _say(f"{OURS.label} {' '.join(own)}")
+            outcome, waits = ours(folder, [*common, *own])
+            figures = row(outcome, reference, log_evidence)
+            for which in ("seconds", "processor_seconds"):
+                figures[f"compile_{which}"] = max(waits["first_process"][which] - figures[which], 0.0)
+            result["methods"][name] = figures | waits
         result["versions"] = {"python": platform.python_version(), "numpy": np.__version__, **outcome.facts["versions"]}
         python, reason = peers_python() if peers else (None, "")
         for peer in peers:
@@ -195,12 +202,13 @@ def measure(samples: int, particles: int, peers: Sequence[str]) -> dict[str, Any
 
 
 def best_over_ours(methods: dict[str, Any]) -> dict[str, Any]:
-    """The fastest peer whose posterior agrees, and its cost of an effective sample over ours: above 1 ours is less."""
+    """The fastest peer whose posterior agrees, and its cost of an effective sample over ours, refined: above 1 ours is
+    less."""
     result: dict[str, Any] = {}
     for which in ("seconds_per_effective", "processor_seconds_per_effective"):
-        costs = {n: f[which] for n, f in methods.items() if n != "probsysid" and f is not None and f["agrees"]}
+        costs = {n: methods[n][which] for n in PEERS if methods.get(n) and methods[n]["agrees"]}
         best = min(costs, key=costs.__getitem__, default=None)
-        ratio = None if best is None else costs[best] / methods["probsysid"][which]
+        ratio = None if best is None else costs[best] / methods["refined"][which]
         result[which] = {"peer": best, "ratio": ratio}
     return result
 

@@ -118,6 +118,7 @@ do those of the libraries wherever their state is ours. Look at ratios: nanoseco
 def end_to_end(figures: Figures) -> str:
     labels = {
         "probsysid": "probsysid",
+        "refined": "probsysid, refined",
         "numpyro": "numpyro, NUTS",
         "blackjax": "blackjax, tempered SMC",
         "particles": "particles, IBIS",
@@ -147,7 +148,7 @@ def end_to_end(figures: Figures) -> str:
     shorter = "" if figures["samples"] == 2000 else f" with `--samples {figures['samples']}`"
     text = [
         "## A whole identification",
-        END_TO_END_TEXT.format(samples=figures["samples"], particles=figures["particles"]),
+        END_TO_END_TEXT.format_map(figures),
         table(head, rows),
         verdict(best, labels),
         f"The very first run of a model took {number(ours['first_process']['seconds'])} s, most of it compiling; the "
@@ -174,11 +175,11 @@ def verdict(best: Figures, labels: Mapping[str, str]) -> str:
         elif ratio >= 1:
             sentences.append(
                 f"{words}, an effective sample of the best other method ({labels[peer]}) costs {number(ratio, 2)} "
-                "times one of probsysid."
+                "times one of probsysid, refined."
             )
         else:
             sentences.append(
-                f"{words}, the best other method ({labels[peer]}) is faster: an effective sample of probsysid costs "
+                f"{words}, the best other method ({labels[peer]}) is faster: one of probsysid, refined, costs "
                 f"{number(1 / ratio, 2)} times as much."
             )
     return " ".join(sentences)
@@ -188,9 +189,11 @@ END_TO_END_TEXT = """\
 One simulated record of a Duffing oscillator: {samples} samples, about 20 a period, the force linear between samples,
 the position measured with noise. Seven quantities are inferred with the same priors by everyone: m, c, k, k3, the
 noise level and the two initial values. probsysid runs with its defaults and {particles} particles, starts from the
-prior, finds out by itself how many integration steps it needs, and counts the integration error. The others get a
-likelihood that takes two Runge-Kutta steps a sample as exact (found beforehand to be enough), written for speed in
-JAX or numba, and are set up with care; the first lines of each script in `perf/methods` say how. In particular NUTS
+prior, finds out by itself how many integration steps it needs, and counts the integration error. *Refined* is a run
+with {few} particles and {draws} fresh draws afterwards, `posterior.refined({draws})`: the way to many effective
+samples. The others get a likelihood that takes two Runge-Kutta steps a sample as exact (found beforehand to be enough),
+written for speed in JAX or numba, and are set up with care; the first lines of each script in `perf/methods` say how.
+In particular NUTS
 and adaptive Metropolis start at the true parameters in coordinates made round by the curvature there: the search for
 a start is not counted.
 

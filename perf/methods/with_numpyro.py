@@ -20,7 +20,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def main() -> None:
-    given = options(chains=8, warmup=60, draws=128, seed=0)
+    given = options(chains=8, warmup=60, draws=384, seed=0)
     force, position = (jnp.asarray(a) for a in record(given.samples))
     clock = Clock()
 

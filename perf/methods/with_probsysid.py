@@ -1,5 +1,5 @@
 """probsysid as it comes: default solver and sampler, several runs of one process.  The first of them compiles, or reads
-programs kept by an earlier process."""
+programs kept by an earlier process.  With --draws, every run ends with `Posterior.refined`."""
 
 import os
 
@@ -26,7 +26,7 @@ def under(prefix: str) -> dict:
 
 
 def main() -> None:
-    given = options(particles=1024, runs=8, seed=0, islands=4)
+    given = options(particles=1024, runs=8, seed=0, islands=4, draws=0)
     force, position = record(given.samples)
     data = ps.Record(inputs={"force": force}, outputs={"position": position}, dt=DT, intersample="linear")
     parameters = {name: prior for name, prior in PRIORS.items() if "." not in name}
@@ -34,17 +34,16 @@ def main() -> None:
     sampler = ps.Sampler(particles=given.particles, islands=given.islands)
     for run in range(given.runs):
         with clock.phase("run" if run else "first"):
-            posteriors.append(
-                ps.identify(
-                    MODEL,
-                    data,
-                    parameters,
-                    under("noise."),
-                    under("initial."),
-                    sampler=sampler,
-                    seed=given.seed + run,
-                )
+            posterior = ps.identify(
+                MODEL,
+                data,
+                parameters,
+                under("noise."),
+                under("initial."),
+                sampler=sampler,
+                seed=given.seed + run,
             )
+            posteriors.append(posterior.refined(given.draws, seed=given.seed + run) if given.draws else posterior)
     hand_over(
         given.out,
         clock,

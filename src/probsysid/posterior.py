@@ -241,9 +241,9 @@ class Posterior:
     def refined(self, draws: int = 8192, *, seed: int = 0) -> "Posterior":
         """The same posterior with many fresh weighted draws in place of its particles, and a sharper evidence.
 
-        A run takes tens of sweeps over the data to find the posterior; from then on, a draw takes one.  So a run with few
-        particles and many draws afterwards is the cheapest way to smooth histograms and precise quantiles.  Where nothing
-        that is close enough to the posterior can be found to draw from, this says so with a `SamplingError`.
+        A run takes tens of sweeps over the data to find the posterior; from then on, a draw takes one.  So a run with
+        few particles and many draws afterwards is the cheapest way to smooth histograms and precise quantiles.  Where
+        nothing that is close enough to the posterior can be found to draw from, this says so with a `SamplingError`.
 
         Args:
             draws: how many, rounded up to a multiple of 8.

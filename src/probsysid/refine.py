@@ -45,8 +45,8 @@ def refine(posterior: "Posterior", draws: int, seed: int) -> "Posterior":
     weights, shape = smoothed(ratios)
     if shape >= UNRELIABLE:
         raise SamplingError(
-            f"no distribution was found that is close enough to the posterior for fresh draws (Pareto shape {shape:.2g}, "
-            f"at most {UNRELIABLE} will do); run again with more particles."
+            "no distribution was found that is close enough to the posterior for fresh draws (Pareto shape "
+            f"{shape:.2g}, at most {UNRELIABLE} will do); run again with more particles."
         )
     settings = posterior.settings | {
         "particles": theta.shape[1],
@@ -94,8 +94,8 @@ class LogTarget:
 
 
 def _close_to(posterior: "Posterior", target: LogTarget, random: np.random.Generator) -> StudentMixture:
-    """A distribution close to the posterior: the better of an ellipsoid and a mixture on the particles, or on draws from
-    the one before where that was poor."""
+    """A distribution close to the posterior: the better of an ellipsoid and a mixture on the particles, and on draws
+    from the one before where that was poor."""
     theta, weights = posterior.theta, posterior.weights
     for _ in range(ROUNDS):
         trials = [_trial(family, theta, weights, target, random) for family in (Ellipsoid(), Mixture())]

@@ -19,6 +19,8 @@ def end_to_end(ratio: float = 0.5) -> dict:
     return {
         "samples": 2000,
         "particles": 1024,
+        "few": 256,
+        "draws": 16384,
         "cores": 2,
         "methods": {"probsysid": figures() | waits, "pints": figures(agrees=False), "numpyro": None},
         "missing": {"numpyro": "No figures for numpyro: it is not there."},
