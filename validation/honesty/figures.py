@@ -10,10 +10,17 @@ from validation.honesty.study import Cell
 from validation.honesty.study import cells as all_cells
 from validation.honesty.summary import Row
 
-COLOURS = {"rk4": "#D55E00", "paper": "#CC79A7", "fixed": "#56B4E9", "auto": "#0072B2", "gold": "#000000"}
+COLOURS = {
+    "rk4": "#D55E00",
+    "paper": "#CC79A7",
+    "fixed": "#56B4E9",
+    "iterated": "#009E73",
+    "auto": "#0072B2",
+    "gold": "#000000",
+}
 """From Okabe and Ito's set, which colour-blind readers tell apart; markers differ as well."""
 
-MARKERS = {"rk4": "v", "paper": "s", "fixed": "^", "auto": "o", "gold": "D"}
+MARKERS = {"rk4": "v", "paper": "s", "fixed": "^", "iterated": "P", "auto": "o", "gold": "D"}
 
 STYLE = {"font.size": 7, "axes.titlesize": 8, "axes.linewidth": 0.6, "legend.fontsize": 7}
 COLUMN = 3.5

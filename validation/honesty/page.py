@@ -80,6 +80,8 @@ def _done() -> str:
         "| rk4 | Runge-Kutta of order four at the same step, taken for exact: what everybody does |\n"
         "| paper | `Solver.paper()`: EKF0, the state not conditioned on the data |\n"
         "| fixed | ours with fixed steps and q = 3 (first-order equations: q = 2), `Solver('paper', steps)` |\n"
+        "| iterated | the same, with the ODE linearised three times more at the corrected state, "
+        "`EKF1(iterations=3)` |\n"
         "| auto | ours as it comes, `Solver()`: it chooses the steps while sampling |\n"
         f"| gold | Runge-Kutta with {gold} steps a sample: more of them move log likelihoods by 0.02 at most |\n\n"
         "Record lengths and particles are such that the matrix takes one to two hours of one idle core:\n"
