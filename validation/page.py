@@ -47,15 +47,13 @@ def _calibration(result: dict[str, Any]) -> str:
         for name in result["chi-square"]
     ]
     return (
+        "## Simulation-based calibration\n\n"
         f"Truths from the prior, {result['sets']} data sets of 100 samples of a Duffing oscillator: the share of each\n"
         "posterior below its truth should be uniform.  Acceptance "
         f"{result['acceptance']:.0%}, {result['sweeps']:.0f} sweeps of the record a run.\n\n"
         + _table(["quantity", "p, chi-square", "p, Kolmogorov-Smirnov", "rms of (mean - truth) / sd"], rows)
+        + "\n![Rank histograms](figures/sbc.png)\n"
     )
-
-
-def _sampled(result: dict[str, Any]) -> str:
-    return "## Simulation-based calibration\n\n" + _calibration(result) + "\n![Rank histograms](figures/sbc.png)\n"
 
 
 def _nuts(result: dict[str, Any]) -> str:
@@ -115,7 +113,7 @@ def _bias(result: dict[str, Any]) -> str:
 
 
 SECTIONS = {
-    "calibration": _sampled,
+    "calibration": _calibration,
     "nuts": _nuts,
     "lotka-volterra": _lotka_volterra,
     "kills": _kills,

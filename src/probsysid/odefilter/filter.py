@@ -99,12 +99,7 @@ class Filter:
         state, energy, _ = self.system.observe(state, particle, sample)
         return state, energy
 
-    def _step(self, state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
-        state = self.system.interval(state, particle, sample)
-        state, energy, _ = self.system.observe(state, particle, sample)
-        return state, energy
-
-    def _watched_step(self, state: State, particle: Particle, sample: Sample, watched: Any) -> tuple[State, Any]:
+    def _step(self, state: State, particle: Particle, sample: Sample, watched: Any = ENERGY) -> tuple[State, Any]:
         """With the energy, or the whitened error of one output: a second array of results would cost the loop its
         vectorisation."""
         state = self.system.interval(state, particle, sample)
@@ -132,7 +127,7 @@ class Filter:
         length = samples.outputs.shape[0]
 
         def step(state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
-            state, result = self._watched_step(state, particle, sample, watched)
+            state, result = self._step(state, particle, sample, watched)
             return self.system.fill(state, pattern), result
 
         batched = jax.vmap(step, in_axes=(-1, -1, None), out_axes=-1)
