@@ -109,3 +109,10 @@ def test_a_prior_far_from_the_data_is_bridged() -> None:
     run, step = ibis.absorb(run, target, sampler)
     assert len(step.rejuvenations) > 1
     assert np.all(np.diff([r.share for r in step.rejuvenations]) > 0)
+
+
+def test_a_prior_whose_density_is_not_a_number() -> None:
+    """No particle would ever move."""
+    target = replace(PROBLEM.target(), log_prior=lambda theta: np.where(np.asarray(theta)[0] > 0, np.nan, 0.0))
+    with pytest.raises(SamplingError, match="the density of the prior is not a number at draws from it"):
+        ibis.start(target, SAMPLER, 0)

@@ -1,7 +1,10 @@
 """Priors in unconstrained coordinates: the Jacobian, the names, and what is refused."""
 
+import subprocess
+import sys
 from typing import Any
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -117,6 +120,43 @@ def test_joint_density(theta: np.ndarray) -> None:
     np.testing.assert_allclose(simplex.log_density(theta[:, 0]), expected, rtol=1e-9)
     total = sum(jax.jit(jax.vmap(s.log_density, in_axes=-1))(theta) for s in JOINT.sites)
     np.testing.assert_allclose(JOINT.log_prior(theta), total, rtol=1e-10)
+
+
+TURNED = {
+    "times -1, domain given": dist.TransformedDistribution(
+        dist.LogNormal(0.0, 0.2), dist.transforms.AffineTransform(0.0, -1.0, domain=dist.constraints.positive)
+    ),
+    "times -1": dist.TransformedDistribution(
+        dist.Normal(0.0, 0.2), [dist.transforms.ExpTransform(), dist.transforms.AffineTransform(0.0, -1.0)]
+    ),
+    "to the power of -2": dist.TransformedDistribution(dist.Gamma(2.0, 3.0), dist.transforms.PowerTransform(-2.0)),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_transforms_that_turn_a_prior_around_stay_as_they_are(name: str) -> None:
+    """What they map to depends on their numbers, which programs that are shared see only when they run."""
+    space = Space.from_priors({"a": TURNED[name], "b": dist.LogNormal(0.0, 1.0)})
+    theta = np.asarray(space.sample(jax.random.key(0), 4))
+    np.testing.assert_allclose(space.values(theta)["a"], jax.vmap(space.sites[0].value, in_axes=-1)(theta), rtol=1e-12)
+    expected = sum(jax.vmap(site.log_density, in_axes=-1)(theta) for site in space.sites)
+    assert np.all(np.isfinite(expected))
+    np.testing.assert_allclose(space.log_prior(theta), expected, rtol=1e-9)
+
+
+def test_a_pickled_space_works_in_another_process() -> None:
+    """Programs are known by a number that belongs to one process."""
+    space = Space.from_priors({"a": dist.LogNormal(0.5, 1.0)})
+    theta = np.array([[0.3, -0.2]])
+    expected = np.asarray(space.log_prior(theta))
+    script = (
+        "import sys, cloudpickle, numpy as np; space = cloudpickle.loads(sys.stdin.buffer.read());"
+        "print(*np.asarray(space.log_prior(np.array([[0.3, -0.2]]))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=cloudpickle.dumps(space), capture_output=True, check=True
+    )
+    np.testing.assert_allclose([float(word) for word in done.stdout.split()], expected, rtol=1e-12)
 
 
 def space_of(scale: float) -> Space:

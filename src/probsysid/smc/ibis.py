@@ -86,6 +86,8 @@ def start(target: Target, sampler: Sampler, seed: int, level: int = 0) -> Run:
     theta = agreed(target.sample_prior(jax.random.key(seed), sampler.particles), "prior")
     if not np.all(np.isfinite(theta)):
         raise SamplingError("the prior gives draws that are not finite; look for extreme scales in the priors.")
+    if np.any(np.isnan(target.log_prior(theta))):
+        raise SamplingError("the density of the prior is not a number at draws from it; look for errors in the priors.")
     shape = (sampler.parts, sampler.part_members)
     return Run(
         samples=0,

@@ -117,6 +117,14 @@ class Space:
             start += site.size
         return cls(tuple(sites))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is cached: the index of its kind means something else, or nothing, in another process."""
+        return {"sites": self.sites}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From files of versions that kept it, too."""
+        object.__setattr__(self, "sites", state["sites"])
+
     @property
     def dimension(self) -> int:
         return sum(site.size for site in self.sites)
@@ -198,13 +206,16 @@ def _compiled(function: Callable[..., Any], static: tuple[Any, ...], kind: int, 
 
 def _of_numpyro(part: Any) -> bool:
     """Whether a prior, and every prior and transform in it, can be taken apart and put together again: a class of the
-    user's own may keep numbers where JAX does not see them."""
+    user's own may keep numbers where JAX does not see them, and a transform with numbers decides by them what it maps
+    to (times -1 turns what is positive into what is negative), which it cannot inside a program."""
 
     def is_part(node: Any) -> bool:
         return node is not part and isinstance(node, dist.Distribution | dist.transforms.Transform)
 
-    inner = [node for node in jax.tree.leaves(part, is_leaf=is_part) if is_part(node)]
-    return type(part).__module__.startswith("numpyro.") and all(_of_numpyro(node) for node in inner)
+    nodes = jax.tree.leaves(part, is_leaf=is_part)
+    if not type(part).__module__.startswith("numpyro.") or (isinstance(part, dist.transforms.Transform) and nodes):
+        return False
+    return all(_of_numpyro(node) for node in nodes if is_part(node))
 
 
 def _check_prior(name: SiteName, prior: Any) -> None:
