@@ -2,20 +2,23 @@
 
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
+from rich.console import Console
 
 import probsysid as ps
 from probsysid import cli
-from probsysid.benchmarks import commands
+from probsysid.benchmarks import commands, emps, silverbox
 from probsysid.benchmarks.case import Fit, Method, Protocol, Study, View, free_run
-from probsysid.benchmarks.page import page, read_entries
-from probsysid.benchmarks.result import Result, read_results, write_results
-from probsysid.benchmarks.run import run
-from probsysid.errors import InputError
+from probsysid.benchmarks.page import FINDINGS, Entry, page, read_entries
+from probsysid.benchmarks.result import Context, Result, read_results, write_results
+from probsysid.benchmarks.run import Finished, run
+from probsysid.errors import InputError, SamplingError
 from tests import duffing
 
 matplotlib.use("Agg")
@@ -129,6 +132,134 @@ def result(**changes: object) -> Result:
     start = {"case": "emps", "model": "friction", "method": "default", "particles": 8, "seed": 0, "seconds": 1.0}
     rest = {"sweeps": 2.0, "log_evidence": -1.0, "log_evidence_error": None}
     return Result.model_validate({**start, **rest, "parameters": {"M": summary}, "test": {"t": score}, **changes})
+
+
+def context(**changes: object) -> Context:
+    start = {"command": "", "date": "", "version": ps.__version__, "machine": "", "record_samples": 1}
+    return Context.model_validate({**start, "settings": {}, "limits": {}, **changes})
+
+
+class Runs:
+    """Stands in for the runs of `benchmark`: notes which were asked for, fails those that are to fail."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.failing: dict[str, Exception] = {}
+
+    def __call__(
+        self, study: Study, method: str, particles: int | None, seed: int, folder: Path, console: Console
+    ) -> Finished:
+        self.asked.append(folder.name)
+        if folder.name in self.failing:
+            raise self.failing[folder.name]
+        names = {"case": study.case, "model": study.variant, "method": method}
+        done = result(**names, particles=particles or 64, seed=seed, test={"simulated": result().test["t"]})
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "result.json").write_text(done.model_dump_json())
+        (folder / "context.json").write_text(context().model_dump_json())
+        (folder / "report.html").write_text("")
+        return Finished(study, done, context())
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """Two cases with three models in all, and runs that take no time."""
+    study = small_study()
+    study = replace(study, methods={name: study.methods["default"] for name in commands.METHODS})
+
+    def make(case: str) -> Callable[..., Study]:
+        return lambda folder, variant: replace(study, case=case, variant=variant)
+
+    monkeypatch.setattr(
+        commands,
+        "CASES",
+        {"silverbox": (make("silverbox"), ("duffing",)), "emps": (make("emps"), ("friction", "asymmetric"))},
+    )
+    stand_in = Runs()
+    monkeypatch.setattr(commands, "_run", stand_in)
+    return stand_in
+
+
+EVERYTHING = [
+    f"{study}-{method}"
+    for study in ("silverbox-duffing", "emps-friction", "emps-asymmetric")
+    for method in commands.METHODS
+]
+
+
+def ran(path: Path) -> list[str]:
+    """The runs that a file has results of."""
+    return [f"{r.case}-{r.model}-{r.method}" for r in read_results(path)]
+
+
+def test_all_runs_every_case_model_and_method_into_one_list(runs: Runs, tmp_path: Path) -> None:
+    commands.benchmark("all", json=tmp_path / "all.json")
+    assert runs.asked == ran(tmp_path / "all.json") == EVERYTHING
+
+
+def test_all_with_one_method(runs: Runs) -> None:
+    commands.benchmark("all", method="paper")
+    assert runs.asked == [name for name in EVERYTHING if name.endswith("-paper")]
+
+
+def test_a_failing_case_does_not_lose_the_others_and_only_it_is_repeated(runs: Runs, tmp_path: Path) -> None:
+    file, failed = tmp_path / "all.json", ["silverbox-duffing-paper", "emps-friction-default"]
+    runs.failing = {failed[0]: SamplingError("all particles are lost"), failed[1]: ZeroDivisionError("by zero")}
+    with pytest.raises(SamplingError, match=r"duffing, method paper: all particles.*ZeroDivisionError, by zero"):
+        commands.benchmark("all", json=file)
+    assert ran(file) == [name for name in EVERYTHING if name not in failed]
+    runs.asked, runs.failing = [], {}
+    commands.benchmark("all", json=file)
+    assert runs.asked == failed
+    assert ran(file) == EVERYTHING
+
+
+def test_an_interrupted_command_keeps_what_was_done(runs: Runs, tmp_path: Path) -> None:
+    runs.failing = {EVERYTHING[1]: KeyboardInterrupt()}  # type: ignore[dict-item]
+    with pytest.raises(KeyboardInterrupt):
+        commands.benchmark("all", json=tmp_path / "all.json")
+    assert ran(tmp_path / "all.json") == EVERYTHING[:1]
+    assert isinstance(json.loads((tmp_path / "all.json").read_text()), list)
+
+
+def test_runs_with_other_options_unfinished_ones_and_those_asked_for_are_repeated(runs: Runs, tmp_path: Path) -> None:
+    commands.benchmark("all")
+    for options in ({"seed": 1}, {"seed": 1, "particles": 8}, {"seed": 1, "particles": 8, "again": True}):
+        runs.asked = []
+        commands.benchmark("all", **options)
+        assert runs.asked == EVERYTHING
+    folder = tmp_path / "benchmarks"
+    (folder / EVERYTHING[0] / "report.html").unlink()
+    (folder / EVERYTHING[1] / "result.json").write_text("{")
+    (folder / EVERYTHING[2] / "context.json").write_text(context(version="0.0").model_dump_json())
+    runs.asked = []
+    commands.benchmark("all", seed=1, particles=8)
+    assert runs.asked == EVERYTHING[:3]
+
+
+def test_one_case_always_runs_and_its_file_is_one_object(runs: Runs, tmp_path: Path) -> None:
+    for _ in range(2):
+        commands.benchmark("emps", json=tmp_path / "one.json")
+    assert runs.asked == ["emps-friction-default"] * 2
+    assert isinstance(json.loads((tmp_path / "one.json").read_text()), dict)
+    runs.failing = {"emps-friction-default": InputError("particles is 3")}
+    with pytest.raises(InputError, match="particles is 3"):
+        commands.benchmark("emps")
+
+
+def test_the_page_has_the_paper_taken_apart_and_the_command_that_makes_everything(tmp_path: Path) -> None:
+    run = {"rmse": 1e-3, "log_evidence": 5.0, "sweeps": 2.0}
+    trial = {"case": "emps", "test": "closed_loop", "method": "paper", "taken": ["sampler"], "runs": [run]}
+    models = {"bouc-wen": ["bouc-wen"], "silverbox": silverbox.EQUATIONS, "emps": emps.EQUATIONS}
+    names = [(case, model, method) for case in models for model in models[case] for method in commands.METHODS]
+    entries = [Entry(result(case=c, model=m, method=w), context()) for c, m, w in names]
+    text = page(entries, trials=[trial])
+    assert "| paper with the default's sampler | 1 | 5 | 2 |" in text
+    assert FINDINGS["emps"] in text
+    assert FINDINGS["silverbox"] not in text
+    everything = "probsysid benchmark all --out RESULTS --json RESULTS/all.json"
+    assert everything in text
+    assert everything not in page(entries[1:])
 
 
 def test_one_result_is_an_object_and_several_are_a_list(tmp_path: Path) -> None:

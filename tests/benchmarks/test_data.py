@@ -1,12 +1,17 @@
 """The benchmarks' files: found, checked, downloaded; and what is said when they are not there."""
 
 import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from probsysid.benchmarks import data
 from probsysid.errors import InputError
+from tests.benchmarks.server import Behaviour, serving
 
 CONTENT = {"DATA_EMPS.mat": b"training", "DATA_EMPS_PULSES.mat": b"test"}
 
@@ -21,7 +26,7 @@ def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def published(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the files with this content were the published ones."""
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
-    monkeypatch.setitem(data.SOURCES, "emps", data.Source("emps", "emps", sums, "A. Author"))
+    monkeypatch.setitem(data.SOURCES, "emps", data.Source("emps", "emps", sums, "A. Author", "http://127.0.0.1:1/"))
 
 
 def put(folder: Path, content: dict[str, bytes] = CONTENT) -> Path:
@@ -68,37 +73,105 @@ def test_a_file_that_is_not_matlabs_is_refused(tmp_path: Path) -> None:
         data.read(path)
 
 
-@pytest.mark.usefixtures("published")
-def test_download_checks_copies_and_leaves_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched = put(tmp_path / "fetched")
-    calls = []
+def archive(content: dict[str, bytes]) -> bytes:
+    """A ZIP file as the benchmark's authors publish it."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, text in content.items():
+            file.writestr(name, text)
+    return buffer.getvalue()
 
-    def fetch(source: data.Source, place: Path) -> list[Path]:
-        calls.append(source.name)
-        return [*fetched.iterdir()]
 
-    monkeypatch.setattr(data, "_fetch", fetch)
+@pytest.fixture
+def server(published: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behaviour]:
+    """Has the archive; nonlinear-benchmarks' own address has nothing."""
+    import nonlinear_benchmarks
+
+    genuine = nonlinear_benchmarks.EMPS
+
+    def without_network(url: str | None = None, **options: object) -> object:
+        if url is None:
+            raise OSError("no route to host")
+        return genuine(url=url, **options)
+
+    monkeypatch.setattr(nonlinear_benchmarks, "EMPS", without_network)
+    with serving(archive(CONTENT)) as behaviour:
+        monkeypatch.setitem(data.SOURCES, "emps", replace(data.SOURCES["emps"], address=behaviour.address))
+        yield behaviour
+
+
+def files() -> list[str]:
+    """All that is in the cache."""
+    return sorted(path.name for path in data.cache_folder().parent.rglob("*") if path.is_file())
+
+
+def test_download_checks_copies_and_leaves_what_is_there(server: Behaviour, capsys: pytest.CaptureFixture[str]) -> None:
     place = data.download("emps")
     assert {path.name: path.read_bytes() for path in place.iterdir()} == CONTENT
     assert data.download("emps") == place
-    assert calls == ["emps"]
+    assert server.asked == [None]
+    assert files() == sorted(CONTENT)
+    assert capsys.readouterr().out == ""
 
 
-@pytest.mark.usefixtures("published")
-def test_a_wrong_download_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched = put(tmp_path / "fetched", {name: b"error page" for name in CONTENT})
-    monkeypatch.setattr(data, "_fetch", lambda source, place: [*fetched.iterdir()])
-    with pytest.raises(InputError, match="not the published file"):
+def test_an_interrupted_download_goes_on(server: Behaviour) -> None:
+    server.dies = [20, 0, 0, 0]
+    with pytest.raises(InputError, match=r"failed \(20 of \d+ bytes arrived\)\. What has arrived is kept"):
         data.download("emps")
-    assert not list(data.cache_folder().glob("**/*.mat"))
+    assert files() == ["emps.zip.partial"]
+    data.download("emps")
+    assert server.asked[-1] == "bytes=20-"
+    assert files() == sorted(CONTENT)
 
 
-def test_without_a_network_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("length", [True, False], ids=["length known", "length unknown"])
+def test_a_truncated_archive_is_never_taken_for_whole(server: Behaviour, length: bool) -> None:
+    server.content, server.length = archive(CONTENT)[:-30], length
+    with pytest.raises(InputError, match="downloading emps failed"):
+        data.download("emps")
+    assert files() == []
+    server.content = archive(CONTENT)
+    data.download("emps")
+    assert files() == sorted(CONTENT)
+
+
+def test_wrong_bytes_leave_nothing_and_the_next_download_begins_again(server: Behaviour) -> None:
+    server.content = archive({**CONTENT, "DATA_EMPS.mat": b"trainin"})
+    with pytest.raises(InputError, match=r"DATA_EMPS\.mat is not the published file"):
+        data.download("emps")
+    assert files() == []
+    server.content = archive(CONTENT)
+    data.download("emps")
+    assert files() == sorted(CONTENT)
+
+
+def test_an_archive_without_the_files_is_refused(server: Behaviour) -> None:
+    server.content = archive({"README.txt": b"moved"})
+    with pytest.raises(InputError, match="DATA_EMPS"):
+        data.download("emps")
+    assert files() == []
+
+
+def test_wrong_files_in_place_are_replaced(server: Behaviour) -> None:
+    put(data.cache_folder(), {**CONTENT, "DATA_EMPS.mat": b"trainin"})
+    data.download("emps")
+    assert (data.cache_folder() / "emps" / "DATA_EMPS.mat").read_bytes() == CONTENT["DATA_EMPS.mat"]
+
+
+def test_where_the_address_has_moved_nonlinear_benchmarks_is_asked(
+    server: Behaviour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import nonlinear_benchmarks
 
-    def refuse(**options: object) -> None:
-        raise OSError("no route to host")
+    fetched = put(tmp_path / "fetched")
+    monkeypatch.setattr(nonlinear_benchmarks, "EMPS", lambda **options: [str(p) for p in fetched.iterdir()])
+    server.content = b""
+    data.download("emps")
+    assert files() == sorted(CONTENT)
 
-    monkeypatch.setattr(nonlinear_benchmarks, "Silverbox", refuse)
-    with pytest.raises(InputError, match=r"no route to host.*nonlinearbenchmark\.org.*set PROBSYSID_DATA=FOLDER"):
-        data.download("silverbox")
+
+def test_without_a_network_the_message_says_what_to_do(server: Behaviour, monkeypatch: pytest.MonkeyPatch) -> None:
+    unreachable = replace(data.SOURCES["emps"], address="http://127.0.0.1:1/")
+    monkeypatch.setitem(data.SOURCES, "emps", unreachable)
+    with pytest.raises(InputError, match=r"Connection refused.*nonlinearbenchmark\.org.*set PROBSYSID_DATA=FOLDER"):
+        data.download("emps")

@@ -138,6 +138,7 @@ class View:
         truth: true values of components, where known.
         units: of the components.
         apart: prior and posterior in panels of their own.
+        deviations: draws of the filtered output less their mean, where the output's own range would hide them.
     """
 
     states: tuple[str, ...]
@@ -148,6 +149,7 @@ class View:
     units: Mapping[str, str]
     truth: Mapping[str, Float[np.ndarray, " sample"]] = field(default_factory=dict)
     apart: bool = False
+    deviations: bool = False
 
 
 @dataclass(frozen=True, eq=False)

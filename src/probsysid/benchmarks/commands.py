@@ -1,11 +1,13 @@
 """The commands `probsysid benchmark` and `probsysid data`."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
 import matplotlib
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -16,11 +18,11 @@ from probsysid.benchmarks.data import SOURCES, VARIABLE, download, locate
 from probsysid.benchmarks.pictures import pictures
 from probsysid.benchmarks.report import write_report
 from probsysid.benchmarks.result import write_results
-from probsysid.benchmarks.run import Outcome, run, save
+from probsysid.benchmarks.run import REPORT, Finished, Outcome, finished, run, save
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
 from probsysid.checks import choose
 from probsysid.errors import InputError, SamplingError
-from probsysid.hosts import options
+from probsysid.hosts import HostError, options
 from probsysid.identify import check_seed
 
 CASES: dict[str, tuple[Callable[..., Study], tuple[str, ...]]] = {
@@ -43,14 +45,25 @@ def register(app: typer.Typer) -> None:
 
 
 def benchmark(
-    case: Annotated[str, typer.Argument(help="bouc-wen, silverbox, emps, or all: every case with all its models")],
-    method: Annotated[str, typer.Option(help="default, or paper: the paper's choices to the letter")] = "default",
+    case: Annotated[
+        str, typer.Argument(help="bouc-wen, silverbox, emps, or all: every case with all its models and methods")
+    ],
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="default, or paper: the paper's choices to the letter; if not given, default for one case and both "
+            "for all"
+        ),
+    ] = None,
     model: Annotated[str | None, typer.Option(help="a model of the case; the paper's if not given")] = None,
     particles: Annotated[int | None, typer.Option(help="how many; the case's own number if not given")] = None,
     seed: Annotated[int, typer.Option(help="every random decision of the sampler follows from it")] = 0,
     data: Annotated[Path | None, typer.Option(help=f"folder with the data; else {VARIABLE}, else the cache")] = None,
     out: Annotated[Path, typer.Option(help="folder for posteriors, figures and reports")] = Path("benchmarks"),
-    json: Annotated[Path | None, typer.Option(help="file for the figures")] = None,
+    json: Annotated[Path | None, typer.Option(help="file for the figures; a list if all cases run")] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="all: repeat what is in --out already, with these options and this version")
+    ] = False,
     address: options.Address = None,
     host_count: options.Count = None,
     host_index: options.Index = None,
@@ -61,32 +74,71 @@ def benchmark(
     matplotlib.use("Agg")
     console = Console(quiet=not hosts.first())
     console.width = max(console.width, WIDTH)
+    everything = case == "all"
     chosen = _chosen(case, model)
-    _check_options(method, particles, seed)
+    methods = _methods(method, everything)
+    _check_options(particles, seed)
     _check_places(out, json)
     studies = [_study(name, variant, data, console) for name, variant in chosen]
-    outcomes: list[Outcome] = []
+    runs: list[Finished] = []
     failures: list[str] = []
-    for study in studies:
-        console.print(f"[bold]{study.title}[/bold], method {method}: {study.record.samples} samples")
-        try:
-            outcome = run(study, method=method, particles=particles, seed=seed, progress=True)
-        except SamplingError as error:
-            failures.append(f"{study.title}, method {method}: {error}")
-            console.print(f"failed: {error}")
-            continue
-        if not hosts.first():
-            continue
-        folder = out / f"{study.case}-{study.variant}-{method}"
+    for study, way in product(studies, methods):
+        title, folder = f"{study.title}, method {way}", out / f"{study.case}-{study.variant}-{way}"
+        known = _earlier(study, folder, way, particles, seed) if everything and not again else None
+        if _on_all_hosts(known is not None):
+            console.print(f"[bold]{title}[/bold]: is in {folder}/ (--again repeats it)")
+        else:
+            console.print(f"[bold]{title}[/bold]: {study.record.samples} samples")
+            try:
+                known = _run(study, way, particles, seed, folder, console)
+            except HostError:
+                raise
+            except Exception as error:  # the other cases get their turn
+                if not everything:
+                    raise
+                failures.append(f"{title}: {_described(error, console)}")
+        if known is not None and hosts.first():
+            runs.append(known)
+            if json is not None:  # each time anew: whatever ends the command later, these are safe
+                write_results(json, [run.result for run in runs], always_list=everything)
+    if runs:
+        console.print(score_table(runs))
+        console.print(evidence_table(runs))
+    if failures:
+        raise SamplingError("; ".join(failures))
+
+
+def _run(study: Study, method: str, particles: int | None, seed: int, folder: Path, console: Console) -> Finished:
+    """Identify, score, write everything."""
+    outcome = run(study, method=method, particles=particles, seed=seed, progress=True)
+    if hosts.first():
         write_all(outcome, folder)
         console.print(parameter_table(outcome))
         console.print(f"posterior, figures and report in {folder}/")
-        outcomes.append(outcome)
-    _show(outcomes, console)
-    if json is not None and outcomes:
-        write_results(json, [outcome.result for outcome in outcomes])
-    if failures:
-        raise SamplingError("; ".join(failures))
+    return Finished(study, outcome.result, outcome.context)
+
+
+def _described(error: Exception, console: Console) -> str:
+    """A failure in a sentence; one that nobody has thought of is shown in full, too."""
+    if isinstance(error, (InputError, SamplingError)):
+        console.print(f"failed: {error}")
+        return str(error)
+    console.print_exception()
+    return f"{type(error).__name__}, {error}"
+
+
+def _earlier(study: Study, folder: Path, method: str, particles: int | None, seed: int) -> Finished | None:
+    """An earlier run, if it can be read; one that cannot is run again."""
+    try:
+        return finished(study, folder, method, particles, seed)
+    except InputError:
+        return None
+
+
+def _on_all_hosts(known: bool) -> bool:
+    """What host 0 knows: the others may not see its files."""
+    with hosts.together():
+        return bool(hosts.agreed(np.array([known]), "earlier runs")[0])
 
 
 def data(name: Annotated[str, typer.Argument(help="bouc-wen, silverbox, emps, or all")]) -> None:
@@ -103,6 +155,7 @@ def write_all(outcome: Outcome, folder: Path) -> None:
     """Posterior, figures as PNG, and the report."""
     from matplotlib import pyplot
 
+    (folder / REPORT).unlink(missing_ok=True)  # it is the sign that all the rest belongs together
     save(outcome, folder)
     images: dict[str, bytes] = {}
     for name, figure in pictures(outcome):
@@ -110,7 +163,7 @@ def write_all(outcome: Outcome, folder: Path) -> None:
         figure.savefig(path, dpi=PIXELS)
         pyplot.close(figure)
         images[name] = path.read_bytes()
-    write_report(outcome, images, folder / "report.html")
+    write_report(outcome, images, folder / REPORT)
 
 
 def _chosen(case: str, model: str | None) -> list[tuple[str, str]]:
@@ -126,8 +179,15 @@ def _chosen(case: str, model: str | None) -> list[tuple[str, str]]:
     return [(key, wanted)]
 
 
-def _check_options(method: str, particles: int | None, seed: int) -> None:
+def _methods(method: str | None, everything: bool) -> tuple[str, ...]:
+    """The methods to run with."""
+    if method is None:
+        return METHODS if everything else METHODS[:1]
     choose("method", method, dict.fromkeys(METHODS))
+    return (method.lower(),)
+
+
+def _check_options(particles: int | None, seed: int) -> None:
     check_seed(seed)
     if particles is not None and (particles < 8 or particles % 4):
         raise InputError(f"particles is {particles}; it must be a multiple of 4, at least 8.")
@@ -151,9 +211,3 @@ def _study(name: str, variant: str, folder: Path | None, console: Console) -> St
             console.print(f"{error}; until then, the test record is simulated from the true parameters.")
             return bouc_wen.study(None, variant, official=False)
     return make(None if folder is None else str(folder), variant)
-
-
-def _show(outcomes: Sequence[Outcome], console: Console) -> None:
-    if outcomes:
-        console.print(score_table(outcomes))
-        console.print(evidence_table(outcomes))

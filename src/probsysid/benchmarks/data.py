@@ -1,18 +1,25 @@
 """The benchmarks' files: found in a folder, or downloaded into a cache; checked before they are read.
 
 A folder (an argument, or the environment variable PROBSYSID_DATA) holds one subfolder a benchmark.  Without one, files
-are downloaded by the package nonlinear-benchmarks, which knows where they are published, and copied into the cache.
+are downloaded and copied into the cache.  The package nonlinear-benchmarks knows what is where in the published
+archives; its own download does not go on where it stopped, and takes half an archive for a whole one, so it is handed
+an archive that is complete, in a folder that is empty.
 """
 
 import hashlib
 import os
 import shutil
+import sys
+import urllib.error
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import scipy.io
 
+from probsysid.benchmarks.transfer import transfer
 from probsysid.checks import choose
 from probsysid.errors import InputError
 
@@ -21,12 +28,13 @@ VARIABLE = "PROBSYSID_DATA"
 
 @dataclass(frozen=True)
 class Source:
-    """The files of one benchmark: name and SHA-256, where they come from, whom to cite."""
+    """The files of one benchmark: name and SHA-256, the archive that they are published in, whom to cite."""
 
     name: str
     folder: str
     files: dict[str, str]
     citation: str
+    address: str
 
 
 SOURCES = {
@@ -41,6 +49,7 @@ SOURCES = {
         },
         "J.P. Noël, M. Schoukens: Hysteretic benchmark with a dynamic nonlinearity, 2016 Workshop on Nonlinear System "
         "Identification Benchmarks (4TU.ResearchData, doi 10.4121/12967592, CC BY-SA 4.0)",
+        "https://data.4tu.nl/file/7060f9bc-8289-411e-8d32-57bef2740d32/cd40469c-5064-4968-ae59-88cbb850264b",
     ),
     "silverbox": Source(
         "silverbox",
@@ -48,6 +57,7 @@ SOURCES = {
         {"SNLS80mV.mat": "5c7413a52255af0cb4e2f93fb6903beb92b08965ba1e6ad0a6ffedfed8477ed4"},
         "T. Wigren, J. Schoukens: Three free data sets for development and benchmarking in nonlinear system "
         "identification, European Control Conference 2013, 2933-2938",
+        "https://docs.google.com/uc?export=download&id=17iS-6oBUUgrmiAcrZoG9S5sOaljZnDSy",
     ),
     "emps": Source(
         "emps",
@@ -58,8 +68,10 @@ SOURCES = {
         },
         "A. Janot, M. Gautier, M. Brunot: Data set and reference models of EMPS, 2019 Workshop on Nonlinear System "
         "Identification Benchmarks",
+        "https://docs.google.com/uc?export=download&id=1zwoXYa9-3f8NQ0ohzmjpF7UxbNgRTHkS",
     ),
 }
+"""Addresses as in nonlinear-benchmarks 1.0.1."""
 
 
 def cache_folder() -> Path:
@@ -108,41 +120,74 @@ def read(path: Path) -> dict[str, Any]:
 def download(name: str) -> Path:
     """Fetch a benchmark into the cache, or into the folder that the environment names.
 
-    Files that are there and right are left alone.  A file appears under its name only when it is complete.
+    Files that are there and right are left alone.  A file appears under its name only when it is complete and right.
     """
     source: Source = choose("benchmark", SOURCES.get(name, name), SOURCES)
-    place = home() / source.folder
     try:
         return locate(name)
     except InputError:
         pass
-    for path in _fetch(source, cache_folder().parent / "downloads"):
-        if path.name in source.files:
-            check(path, source.files[path.name])
-            place.mkdir(parents=True, exist_ok=True)
-            temporary = place / f".{path.name}.partial"
-            shutil.copyfile(path, temporary)
-            temporary.replace(place / path.name)
+    place, downloads = home() / source.folder, cache_folder().parent / "downloads"
+    archive = downloads / f"{source.name}.zip"
+    downloads.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=downloads) as fresh:
+        files = _fetch(source, archive, Path(fresh))
+        # right, it is needed no more; wrong, the next download has to begin again
+        archive.unlink(missing_ok=True)
+        for path in files:
+            if path.name in source.files:
+                check(path, source.files[path.name])
+                _put(path, place)
     return locate(name)
 
 
-def _fetch(source: Source, place: Path) -> list[Path]:
-    """Have nonlinear-benchmarks download the files; it resumes nothing but keeps what is complete."""
+def _put(path: Path, place: Path) -> None:
+    """Copy a file so that it is never there in part."""
+    place.mkdir(parents=True, exist_ok=True)
+    temporary = place / f".{path.name}.partial"
+    shutil.copyfile(path, temporary)
+    temporary.replace(place / path.name)
+
+
+def _fetch(source: Source, archive: Path, fresh: Path) -> list[Path]:
+    """The unpacked files of the archive; where its address no longer has it, of nonlinear-benchmarks' own download."""
+    try:
+        transfer(source.address, archive)
+    except urllib.error.HTTPError:
+        pass
+    except OSError as error:
+        raise _not_downloaded(source, error, "What has arrived is kept: run the command again to go on.") from None
+    else:
+        try:
+            return _unpacked(source, fresh / "ours", url=archive.as_uri())
+        except Exception:  # whatever came, it is no archive: a page that says why, perhaps
+            archive.unlink()
+    try:
+        return _unpacked(source, fresh / "theirs")
+    except Exception as error:
+        raise _not_downloaded(source, error) from None
+
+
+def _not_downloaded(source: Source, error: Exception, advice: str = "") -> InputError:
+    return InputError(
+        f"downloading {source.name} failed ({error}). {advice}{' ' if advice else ''}Without a network, get "
+        f"{', '.join(source.files)} from nonlinearbenchmark.org, put them into FOLDER/{source.folder}/ and set "
+        f"{VARIABLE}=FOLDER."
+    )
+
+
+def _unpacked(source: Source, place: Path, **options: Any) -> list[Path]:
+    """Files of a benchmark where nonlinear-benchmarks has unpacked them."""
     import nonlinear_benchmarks
     from nonlinear_benchmarks import not_splitted_benchmarks
 
-    place.mkdir(parents=True, exist_ok=True)
+    place.mkdir()
     loaders = {
         "bouc-wen": not_splitted_benchmarks.BoucWen,
         "silverbox": nonlinear_benchmarks.Silverbox,
         "emps": nonlinear_benchmarks.EMPS,
     }
-    try:
-        found = loaders[source.name](data_file_locations=True, dir_placement=str(place))
-    except Exception as error:
-        raise InputError(
-            f"downloading {source.name} failed ({error}). Without a network, get {', '.join(source.files)} from "
-            f"nonlinearbenchmark.org, put them into FOLDER/{source.folder}/ and set {VARIABLE}=FOLDER."
-        ) from None
+    with redirect_stdout(sys.stderr):  # it tells what it does; standard output is for ours
+        found = loaders[source.name](data_file_locations=True, dir_placement=str(place), **options)
     paths = [Path(item) for item in ([found] if isinstance(found, str) else found)]
-    return [file for path in paths for file in (path.iterdir() if path.is_dir() else [path])]
+    return [file for path in paths for file in (path.iterdir() if path.is_dir() else [path]) if file.is_file()]

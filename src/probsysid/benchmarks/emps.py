@@ -199,6 +199,7 @@ def study(folder: str | Path | None = None, variant: str = "friction") -> Study:
             measured={"x": "position"},
             units={"x": "m", "dx": "m/s", "ddx": "m/s^2"},
             apart=True,
+            deviations=True,
         ),
         training=free_run(model(variant), record, STEPS, begin),
         figures=figures,

@@ -27,6 +27,7 @@ from probsysid.smc.resampling import Systematic
 from probsysid.states import States
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 DRAWS = 48
@@ -58,8 +59,22 @@ def marginals(outcome: Outcome) -> "Figure":
     """Prior and posterior; apart where the posterior would be a line."""
     study, posterior = outcome.study, outcome.posterior
     if study.view.apart:
-        return plot_apart(posterior, list(study.priors), study.reference)
-    return plot_prior_posterior(posterior, list(study.priors), study.truth)
+        return legend_above(plot_apart(posterior, list(study.priors), study.reference))
+    return legend_above(plot_prior_posterior(posterior, list(study.priors), study.truth))
+
+
+def legend_above(figure: "Figure") -> "Figure":
+    """One legend over all panels instead of those inside them, where it may cover what a narrow posterior draws."""
+    entries: dict[str, Artist] = {}
+    for axis in figure.axes:
+        handles, words = axis.get_legend_handles_labels()
+        entries.update(zip(words, handles, strict=True))
+        if (inside := axis.get_legend()) is not None:
+            inside.remove()
+    figure.legend(
+        list(entries.values()), list(entries), loc="outside upper center", ncols=4, frameon=False, fontsize="small"
+    )
+    return figure
 
 
 def first_states(outcome: Outcome) -> States:
@@ -108,13 +123,16 @@ def degeneracy(outcome: Outcome, ahead: "Ahead") -> "Figure":
     output = study.record.output_names[0]
     window = slice(ahead.segments[0][0], ahead.segments[-1][1])
     threshold = float(posterior.settings["ess_threshold"])
-    ess = posterior.history.ess[window].min(axis=1) * posterior.settings["islands"] / len(posterior.weights)
+    ess = posterior.history.ess[window].sum(axis=1) / posterior.population
     table = posterior.rejuvenations()
     marks = [int(s) for s in table["sample"] if window.start <= s < window.stop]
     label = labelled(output, study.record.units)
     samples = np.arange(window.start, window.stop)
-    measured = np.asarray(study.record.outputs[output])[window]
-    return plot_degeneracy(samples, ahead.drawn(), measured, ess, threshold, marks, label)
+    measured, drawn = np.asarray(study.record.outputs[output])[window], ahead.drawn()
+    if study.view.deviations:
+        middle, label = drawn.mean(axis=0), f"{label}\nminus mean of draws"
+        measured, drawn = measured - middle, drawn - middle
+    return plot_degeneracy(samples, drawn, measured, ess, threshold, marks, label)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """The figures of one run, as they are written to JSON."""
 
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -69,20 +70,30 @@ class Context(Strict):
     limits: dict[str, Limit]
 
 
-_RESULTS = TypeAdapter(Result | list[Result])
+Kind = TypeVar("Kind")
+_RESULTS: TypeAdapter[Result | list[Result]] = TypeAdapter(Result | list[Result])
 
 
-def write_results(path: Path, results: list[Result]) -> None:
-    """One result as an object, several as a list."""
-    content = results[0] if len(results) == 1 else results
+def write_results(path: Path, results: list[Result], *, always_list: bool = False) -> None:
+    """One result as an object (unless a list is asked for), several as a list."""
+    content = results[0] if len(results) == 1 and not always_list else results
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(_RESULTS.dump_json(content, indent=2) + b"\n")
 
 
 def read_results(path: Path) -> list[Result]:
     """What `write_results` wrote."""
-    try:
-        content = _RESULTS.validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise InputError(f"{path} is not a file of benchmark results ({str(error).splitlines()[0]}).") from None
+    content = _read(_RESULTS, path, "benchmark results")
     return content if isinstance(content, list) else [content]
+
+
+def read_context(path: Path) -> Context:
+    """What stands beside a result."""
+    return _read(TypeAdapter(Context), path, "a benchmark's context")
+
+
+def _read(kind: TypeAdapter[Kind], path: Path, what: str) -> Kind:
+    try:
+        return kind.validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise InputError(f"{path} is not a file of {what} ({str(error).splitlines()[0]}).") from None

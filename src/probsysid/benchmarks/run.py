@@ -15,15 +15,26 @@ from probsysid._version import __version__
 from probsysid.benchmarks.case import Method, Study
 from probsysid.benchmarks.evolution import Evolution
 from probsysid.benchmarks.limit import limits
-from probsysid.benchmarks.result import Context, Limit, Result, Score, Summary
+from probsysid.benchmarks.result import Context, Limit, Result, Score, Summary, read_context, read_results
 from probsysid.checks import choose
 from probsysid.errors import said_later
 from probsysid.identify import identify
 from probsysid.posterior import Posterior
 from probsysid.simulate import Scores
 
+REPORT = "report.html"
+
 NEGLIGIBLE = 1e-3
 """Share of the mean weight under which a particle is not counted: it belongs to an island that lost."""
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run of which the figures are known: what tables show."""
+
+    study: Study
+    result: Result
+    context: Context
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +138,17 @@ def save(outcome: Outcome, folder: Path) -> None:
     outcome.posterior.save(folder / "posterior.nc")
     (folder / "result.json").write_text(outcome.result.model_dump_json(indent=2) + "\n")
     (folder / "context.json").write_text(outcome.context.model_dump_json(indent=2) + "\n")
+
+
+def finished(study: Study, folder: Path, method: str, particles: int | None, seed: int) -> Finished | None:
+    """What an earlier run has left in a folder, if it came to its end and was this very run: the report comes last."""
+    if not (folder / REPORT).is_file():
+        return None
+    result = read_results(folder / "result.json")[0]
+    context = read_context(folder / "context.json")
+    wanted = study.methods[method].sampler.particles if particles is None else particles
+    same = (result.method, result.particles, result.seed, context.version) == (method, wanted, seed, __version__)
+    return Finished(study, result, context) if same else None
 
 
 def machine() -> str:

@@ -4,27 +4,30 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from probsysid.benchmarks.run import Outcome
+from probsysid.benchmarks.run import Finished, Outcome
+
+Runs = Sequence[Outcome | Finished]
 
 
-def score_table(outcomes: Sequence[Outcome]) -> Table:
+def score_table(runs: Runs) -> Table:
     """One row a protocol, a section a run."""
     table = Table(title="Root mean square error in free run, over particles", title_justify="left")
     table.add_column("test", no_wrap=True)
     for name in ("min", "mean", "max", "fit %", "paper", "limit", "baseline"):
         table.add_column(name, justify="right", no_wrap=True)
-    for outcome in outcomes:
+    for run in runs:
+        result, limits = run.result, run.context.limits
         table.add_section()
-        table.add_row(f"{outcome.study.title}, {outcome.method}", *[""] * 7)
-        for protocol in outcome.study.protocols:
-            scores, limit = outcome.scores[protocol.name], outcome.limits.get(protocol.name)
+        table.add_row(f"{run.study.title}, {result.method}", *[""] * 7)
+        for protocol in run.study.protocols:
+            score, limit = result.test[protocol.name], limits.get(protocol.name)
             table.add_row(
                 f"  {protocol.name} [{protocol.unit}]".replace("[", "\\["),
-                *(f"{value:.3g}" for value in (scores.min, scores.mean, scores.max)),
-                f"{protocol.fit_percent(scores.mean):.2f}",
+                *(f"{value:.3g}" for value in (score.rmse_min, score.rmse_mean, score.rmse_max)),
+                f"{score.fit_percent:.2f}",
                 "-" if protocol.paper is None else f"{protocol.paper.mean:.3g}",
-                "-" if limit is None else f"{limit.mean:.3g}",
-                f"{protocol.baseline_rmse:.3g}",
+                "-" if limit is None else f"{limit.rmse_mean:.3g}",
+                f"{score.baseline:.3g}",
             )
     return table
 
@@ -45,17 +48,17 @@ def parameter_table(outcome: Outcome) -> Table:
     return table
 
 
-def evidence_table(outcomes: Sequence[Outcome]) -> Table:
+def evidence_table(runs: Runs) -> Table:
     """Models of one case and method compared by log evidence, and what each run cost."""
     table = Table(title="Log evidence and cost", title_justify="left")
     table.add_column("run", no_wrap=True)
     for name in ("log evidence", "error", "seconds", "sweeps", "particles"):
         table.add_column(name, justify="right")
-    for outcome in outcomes:
-        result = outcome.result
+    for run in runs:
+        result = run.result
         error = result.log_evidence_error
         table.add_row(
-            f"{outcome.study.title}, {outcome.method}",
+            f"{run.study.title}, {result.method}",
             f"{result.log_evidence:.1f}",
             "-" if error is None else f"{error:.1f}",
             f"{result.seconds:.0f}",

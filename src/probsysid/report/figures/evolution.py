@@ -35,7 +35,8 @@ def plot_evolution(
         axis.set_ylabel(labelled(name, units), fontsize="small")
         axis.tick_params(labelsize="small")
     hide(flat[len(names) :])
-    for axis in axes[-1]:
+    for axis in flat[max(0, len(names) - columns) : len(names)]:  # the lowest of each column, also above a blank panel
         axis.set_xlabel("samples")
+        axis.tick_params(labelbottom=True)
     figure.align_ylabels(axes[:, 0])
     return figure

@@ -11,12 +11,12 @@ from probsysid.report.figures.style import (
     ERROR,
     MEASURED,
     POSTERIOR,
+    extremes,
     labelled,
     legend,
     mark_zoom,
     panels,
     quantile_band,
-    thinned,
     written,
 )
 
@@ -61,7 +61,7 @@ def plot_prediction(
     figure, axes = panels(3, 1, height=1.6, height_ratios=[1, 1, 0.8])
     whole, part, error = axes[:, 0]
     mean = curves.mean(axis=0)
-    shown = thinned(len(time))
+    shown, misses = extremes(measured), extremes(measured - mean)
     inside = (time >= zoom[0]) & (time <= zoom[1])
     whole.plot(time[shown], measured[shown], color=MEASURED, lw=0.5, label="measured")
     whole.plot(time[shown], mean[shown], color=POSTERIOR, lw=0.5, label="posterior mean, free run")
@@ -71,9 +71,9 @@ def plot_prediction(
     part.plot(time[inside], mean[inside], color=POSTERIOR, lw=1.0, label="posterior mean, free run")
     part.fill_between(time[inside], low, high, color=POSTERIOR, alpha=0.3, lw=0, label="90 % of the posterior")
     part.set_xlim(*zoom)
-    error.plot(time[shown], (measured - mean)[shown], color=ERROR, lw=0.5)
-    low, high = quantile_band(curves[:, shown])
-    error.fill_between(time[shown], low - mean[shown], high - mean[shown], color=POSTERIOR, alpha=0.6, lw=0)
+    error.plot(time[misses], (measured - mean)[misses], color=ERROR, lw=0.5)
+    low, high = quantile_band(curves[:, misses])
+    error.fill_between(time[misses], low - mean[misses], high - mean[misses], color=POSTERIOR, alpha=0.6, lw=0)
     whole.set_ylabel(label)
     part.set_ylabel(label)
     error.set_ylabel("measured\nminus mean")

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from probsysid.record import Record
-from probsysid.report.figures.style import MEASURED, labelled, panels, thinned
+from probsysid.report.figures.style import MEASURED, extremes, labelled, panels
 
 LONG = 20000
 
@@ -15,8 +15,8 @@ def plot_signals(record: Record, parts: Mapping[str, slice] | None = None) -> Fi
     """One row a channel; parts, such as training and test, shaded and named."""
     channels = {**{name: v for name, v in record.inputs.items() if not callable(v)}, **record.outputs}
     figure, axes = panels(len(channels), 1, height=1.7, sharex=True)
-    shown = thinned(record.samples, LONG)
     for axis, (name, values) in zip(axes[:, 0], channels.items(), strict=True):
+        shown = extremes(np.asarray(values), LONG)
         axis.plot(record.time[shown], np.asarray(values)[shown], color=MEASURED, lw=0.3)
         axis.set_ylabel(labelled(name, record.units))
         for number, (part, where) in enumerate((parts or {}).items()):

@@ -35,6 +35,16 @@ def thinned(count: int, most: int = MOST_POINTS) -> slice:
     return slice(None, None, max(1, count // most))
 
 
+def extremes(values: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
+    """Indices of at most so many samples: the smallest and the largest of each stretch.  Every n-th sample of an
+    oscillation would show another one, slower, that is not there."""
+    if len(values) <= most:
+        return np.arange(len(values))
+    values = np.where(np.isnan(values), np.nanmean(values), values)  # what is missing is no extreme
+    stretches = np.array_split(np.arange(len(values)), most // 2)
+    return np.unique([s[pick(values[s])] for s in stretches for pick in (np.argmin, np.argmax)])
+
+
 def mark_zoom(axis: Axes, low: float, high: float) -> None:
     """Shade the part that a neighbouring panel enlarges."""
     axis.axvspan(low, high, color="C2", alpha=0.18, lw=0)
