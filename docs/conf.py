@@ -12,13 +12,22 @@ __all__ = ["release"]
 project = "probsysid"
 author = "The probsysid developers"
 copyright = author
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "tutorials"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "mathml",
+    "signatures",
+    "tables",
+    "tutorials",
+]
 smartquotes = False  # names and values are quoted as in code
 exclude_patterns = ["extensions", "_static"]
 
 # Markdown
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
+highlight_language = "sh"  # blocks without a language are commands
 html_math_renderer = "mathml"
 
 # Docstrings: `name` is code, as in Markdown
@@ -30,6 +39,7 @@ autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # would repeat one text for each of several names
 
 # Nothing is loaded from elsewhere: system fonts, no icons, mathematics as MathML
 html_theme = "furo"

@@ -121,8 +121,8 @@ short = identify(measure(push)[:4])
 print(short.table()[["mean", "sd", "prior", "flags"]].round(3).to_string())
 
 # %% [markdown]
-# What is `at prior` is what you put in, and `at bound` piles up at an end of its range, here at no damping at all. It
-# is no result, and quoting its interval would be quoting yourself.
+# What is `at prior` is what you put in: it is no result, and quoting its interval would be quoting yourself. `at bound`
+# would say that a constant piles up at an end of its range, such as a damping at zero.
 #
 # ## Integration too coarse
 #
@@ -136,9 +136,9 @@ print(coarse.uncertainty().round(2).to_string())
 
 # %% [markdown]
 # Most of the variance comes from the integration now: the intervals are wider than the noise alone would make them.
-# That is the point of a probabilistic solver: a coarse step shows. It is an estimate, and no promise: m is two and a
-# half sd from its true value 1 all the same. So leave `substeps` automatic and look at the
-# verdict. The run warns here, too: what a coarse integration leaves is not white.
+# That is the point of a probabilistic solver: a coarse step shows. It is an estimate, and no promise: compare m with
+# its true value 1. So leave `substeps` automatic and look at the verdict. The run warns here, too: what a coarse
+# integration leaves is not white.
 #
 # ## Wrong model
 #

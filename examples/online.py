@@ -73,8 +73,9 @@ print(f"an update: median {1e3 * np.median(late):.0f} ms, slowest {1e3 * late.ma
 # %% [markdown]
 # Most updates take a filter step for every particle. Now and then too few particles carry the weight, and the sampler
 # rejuvenates them: that goes over all samples so far and takes longer, the more so the longer the stream, though ever
-# less often. An application with a deadline should call `update` from a thread of its own; several samples can be given
-# at once as arrays. The first updates also compile the model.
+# less often. A program that must not wait calls `submit`, which returns at once and leaves the work to a thread
+# ([streams that do not wait](../hosts.md)); several samples can be given at once as arrays. The first updates also
+# compile the model.
 
 # %%
 samples = np.array([row[0] for row in history])

@@ -1,6 +1,7 @@
 """The command line: `probsysid --help`."""
 
 import sys
+import warnings
 from typing import NoReturn
 
 import typer
@@ -39,6 +40,8 @@ LOST = 3
 
 def main() -> None:
     """Run a command; mistakes of the user's get one sentence and exit code 2, failed runs one and exit code 1."""
+    # arviz 0.23 announces its successor on the first import of each day, in the middle of a fit.
+    warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)
     try:
         app()
     except InputError as error:

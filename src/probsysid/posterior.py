@@ -126,6 +126,11 @@ class Posterior:
         """Effective number of particles."""
         return float(1 / np.sum(self.weights**2))
 
+    @property
+    def population(self) -> int:
+        """Particles of the run; fresh draws are not counted."""
+        return int(self.settings.get("refined_from", len(self.weights)))
+
     @cached_property
     def columns(self) -> dict[str, Float[np.ndarray, " particle"]]:
         """Every scalar quantity by name; entries of arrays as `name[0]`, ..."""

@@ -50,7 +50,7 @@ def refine(posterior: "Posterior", draws: int, seed: int) -> "Posterior":
         )
     settings = posterior.settings | {
         "particles": theta.shape[1],
-        "refined_from": len(posterior.weights),
+        "refined_from": posterior.population,
         "pareto_shape": shape,
         "sweeps": posterior.settings["sweeps"] * len(posterior.weights) / theta.shape[1] + target.work / theta.shape[1],
     }
@@ -70,7 +70,7 @@ class LogTarget:
     its programs serve."""
 
     def __init__(self, posterior: "Posterior"):
-        question, self.portion = posterior.question, posterior.settings.get("refined_from", len(posterior.weights))
+        question, self.portion = posterior.question, posterior.population
         level = None
         if posterior.settings.get("steps_chosen"):
             level = int(question.solver.steps).bit_length() - 1

@@ -119,6 +119,11 @@ def test_equations_as_mathematics() -> None:
     assert plain_text(shown).count("(") == 1
 
 
+def test_dots_stand_clear_of_capitals() -> None:
+    shown = equation_of_motion("T1", 1, parse("-T1"), {"T1": 1})
+    assert "<mover><mi>T</mi>" in shown and "\u0307" not in shown
+
+
 def test_brackets_stay_where_they_are_needed() -> None:
     for text, brackets in [("a*(b + c)", 1), ("(a*b)*c", 0), ("(a + b)**2", 1), ("-(a + b)", 1), ("a - (b - c)", 1),
                            ("(a/b)**2", 1), ("a/(b + c)", 0), ("(-a)**2", 1), ("-a**2", 0)]:  # fmt: skip

@@ -8,12 +8,13 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
 
 import probsysid as ps
 from probsysid.smc import ibis
-from probsysid.study import run
+from probsysid.study import commands, run
 from probsysid.study.freerun import free_runs
 from tests.study.shell import call
 from tests.study.small import GAIN, RATE, STUDY, fitted, loaded, write_study
@@ -125,6 +126,37 @@ def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: p
     first, second = (ps.Posterior.load(p / "lag-results" / "posterior.nc") for p in (fitted(), tmp_path))
     np.testing.assert_array_equal(first.theta, second.theta)
     np.testing.assert_array_equal(first.weights, second.weights)
+
+
+def test_results_are_read_without_running_stored_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stored model belongs to the process that stored it: its index of compiled programs means nothing here."""
+    monkeypatch.setattr(cloudpickle, "loads", None)
+    monkeypatch.setattr(run, "work_out", lambda plan, candidate, posterior, say: posterior)
+    plan, _, (posterior,) = run.load_results(fitted() / "lag-results")
+    assert posterior.question is plan.candidates[0].question
+
+
+def test_a_damaged_checkpoint_is_named_with_a_way_out(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    left = tmp_path / "lag-results.unfinished"
+    left.mkdir()
+    (left / "lag.npz").write_bytes(b"PK and nonsense")
+    answer = call("fit", study, "--resume", "--quiet")
+    assert answer.exit_code == 2
+    assert "lag.npz is not a checkpoint, or is damaged" in answer.stderr
+    assert "write --overwrite in place of --resume" in answer.stderr
+    assert (left / "lag.npz").read_bytes() == b"PK and nonsense"
+
+
+def test_remarks_are_whole_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, _, (found,) = loaded()
+    frame = found.table().assign(flags="tied to b (0.98)")
+    monkeypatch.setattr(run.Result, "table", lambda self: frame)
+    monkeypatch.setenv("COLUMNS", "60")
+    commands._show([found])
+    assert "a: tied to b (0.98)" in capsys.readouterr().out
 
 
 @pytest.mark.long

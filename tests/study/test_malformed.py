@@ -12,7 +12,7 @@ import pytest
 
 from probsysid.study.toml import to_toml
 from tests.study.shell import call
-from tests.study.small import STUDY, write_data
+from tests.study.small import STUDY, write_data, write_study
 
 TABLES = tomllib.loads(STUDY)
 
@@ -148,3 +148,74 @@ def test_no_file(tmp_path: Path) -> None:
         assert answer.exit_code == 2
         assert "probsysid: " in answer.stderr
     assert "Did you mean 'lag.toml'?" in call("fit", tmp_path / "leg.toml").stderr
+
+
+def changed(old: str, new: str) -> str:
+    assert old in STUDY
+    return STUDY.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (changed("a*(b*u - h)", "a*(b*u - h) + 1/0"), "column 16: 1/0 divides by zero"),
+        (changed("a*(b*u - h)", "a*(b*u - h)/(2 - 2)"), "divides by zero"),
+        (changed("a*(b*u - h)", "log(-1)*h"), "column 1: log(-1) is nan"),
+        (changed("a*(b*u - h)", "h + 9**9**9**9"), "9**9**9 is inf"),
+        (changed('level = "h"', 'level = "2*u"'), "'2*u' does not depend on the state"),
+        (changed("LogNormal(0, 1)", "LogNormal(50000, 20000)"), "mean and sd are those of the logarithm"),
+        (changed("LogNormal(0, 1)", "TruncatedNormal(0, 1, low=50)"), "low is 50, 50 sd from the mean"),
+        (changed("LogNormal(0, 1)", "TruncatedNormal(9, 1, high=-3)"), "high is -3, 12 sd from the mean"),
+        (changed('unit = "m" }', 'unit = "m", scale = 0 }'), "`data.outputs.level.scale` is 0"),
+        (changed('time = "t"', 'time = "t"\nseparator = "\\n"'), "`data.separator`"),
+        (changed('time = "t"', 'time = "t"\nseparator = ","\ndecimal = ","'), "both ','"),
+        (changed("seed = 1", f"seed = {2**63}"), f"`seed` is {2**63}"),
+        (changed("particles = 64", "particles = 1_000_000_000"), "`sampler.particles` is 1000000000"),
+        (changed('name = "lag"', f'name = "{"x" * 300}"'), "cannot be the name of a folder"),
+        (STUDY + "\n[solver]\ndiffusion = -1\n", "`solver.diffusion` is -1"),
+    ],
+)
+def test_studies_that_would_fail_late(tmp_path: Path, text: str, named: str) -> None:
+    write_data(tmp_path / "lag.csv")
+    (tmp_path / "lag.toml").write_text(text)
+    check(tmp_path, named, named)
+
+
+def refused(folder: Path, *arguments: object) -> str:
+    """What a command says that has to end with exit code 2 and leave the folder as it was."""
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    answer = call(*arguments)
+    assert answer.exit_code == 2, answer
+    assert answer.stdout == "" and "Traceback" not in answer.stderr, answer
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    return answer.stderr
+
+
+@pytest.mark.parametrize("place", ["lag.csv/results", "x" * 300, "/proc/nowhere"])
+def test_folders_that_cannot_be_written(tmp_path: Path, place: str) -> None:
+    study = write_study(tmp_path)
+    assert "nothing can be written to" in refused(tmp_path, "fit", study, "--out", tmp_path / place)
+    assert {path.name for path in tmp_path.iterdir()} == {"lag.csv", "lag.toml"}
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    study, data = write_study(tmp_path), tmp_path / "lag.csv"
+    assert "is a folder; name a file" in refused(tmp_path, "fit", study, "--json", tmp_path)
+    assert "nothing can be written to" in refused(tmp_path, "fit", study, "--json", tmp_path / ("x" * 300))
+    assert "is a folder; name a file" in refused(tmp_path, "check", study, "--out", tmp_path)
+    assert "its name may end in .png" in refused(tmp_path, "check", study, "--out", tmp_path / "prior.doc")
+    assert "is not the name of a study" in refused(tmp_path, "new", "", "--data", data)
+    assert "nothing can be written to" in refused(tmp_path, "new", tmp_path / ("x" * 300), "--data", data)
+    (tmp_path / "lag-results.unfinished").write_text("mine")
+    assert "is a file" in refused(tmp_path, "fit", study, "--resume")
+
+
+def test_results_without_a_posterior(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "summary.json").write_text("{}")
+    (results / "study.toml").write_text(changed('"lag.csv"', '"../lag.csv"'))
+    assert "holds no posterior.nc" in refused(tmp_path, "report", results)
+    (results / "posterior.nc").write_bytes(b"CDF and nonsense")
+    assert "is not a saved posterior" in refused(tmp_path, "report", results)

@@ -67,6 +67,29 @@ def test_own_equations_milliseconds_and_a_held_input(tmp_path: Path) -> None:
     assert plan.measured[0].record.dt == pytest.approx(1e-3)
 
 
+def test_columns_that_are_left_are_offered(tmp_path: Path) -> None:
+    data = oscillation()
+    write_csv(tmp_path / "d.csv", {**data, "Block temperature (°C)": data["x"], "2nd": data["x"]})
+    assert call("new", tmp_path / "s", "--data", tmp_path / "d.csv").exit_code == 0
+    text = (tmp_path / "s.toml").read_text()
+    assert '# block_temperature = { column = "Block temperature (°C)", unit = "°C" }' in text
+    assert '# output_2nd = { column = "2nd", unit = "" }' in text
+
+
+def test_columns_of_another_run_are_not_offered(tmp_path: Path) -> None:
+    data = oscillation()
+    runs = {"run1": {**data, "extra": data["x"]}, "run2": {**data, "extra": data["x"]}}
+    scipy.io.savemat(tmp_path / "d.mat", runs)
+    assert call("new", tmp_path / "s", "--data", tmp_path / "d.mat").exit_code == 0
+    text = (tmp_path / "s.toml").read_text()
+    assert "# run1_extra = { column" in text and "# run2" not in text
+
+
+def test_a_coordinate_has_the_unit_of_the_channel_that_measures_it(tmp_path: Path) -> None:
+    plan, _ = load_plan(write_study(tmp_path))
+    assert plan.candidates[0].model.units["h"] == "m"
+
+
 def test_a_record_without_an_input_gets_an_equation_without_one(tmp_path: Path) -> None:
     time = 0.01 * np.arange(300)
     write_csv(tmp_path / "d.csv", {"t": time, "angle [deg]": np.exp(-time) * np.cos(6 * time)})
@@ -178,6 +201,15 @@ def test_clipping_missing_and_constant_channels_are_seen(tmp_path: Path) -> None
     assert any("level may be clipped" in text for text in texts)
     assert any("level: 1 of 60 samples are missing" in text for text in texts)
     assert clipped(np.array([0.0, 1, 1, 1, 0, 1]), 1.0) == (3, 3)
+
+
+def test_samples_in_train_and_test_are_told(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    study.write_text(study.read_text().replace('[40, "end"]', '[30, "end"]'))
+    plan, _ = load_plan(study)
+    (found,) = [f for f in data_findings(plan.measured[0]) if "are in train and in test" in f.text]
+    assert found.warning
+    assert "samples 30 to 40" in found.text
 
 
 def test_the_help_lists_the_catalogue() -> None:

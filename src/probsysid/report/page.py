@@ -306,7 +306,7 @@ def _parameter_table(model: ModelView) -> Markup:
         *(["remarks"] if flagged else []),
     ]
     first = 1 + described
-    return table(head, rows, range(first, first + 3))
+    return table(head, rows, range(first, first + 3), spare=range(1, first))
 
 
 def _bold(text: str) -> Markup:

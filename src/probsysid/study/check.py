@@ -1,7 +1,7 @@
 """A look at a study before a long run: data, priors, step, and the time it will take."""
 
 import time as clock
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,11 @@ FAR = 30.0
 COARSE = 1.0
 """Radians of the fastest motion in one step beyond which the step is long."""
 
-SWEEPS = (15.0, 60.0)
+SWEEPS = (5.0, 30.0)
 """Sweeps over the data that a run takes for each unknown, few and many; from runs on oscillators."""
+
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
+"""Endings of the names of pictures."""
 
 PILOTS = 16
 POINTS = 40
@@ -66,8 +69,9 @@ def check_plan(plan: Plan, candidate: Candidate, draws: int, seed: int) -> tuple
         record = measured.record[measured.train]
         record = record[: min(record.samples, LOOK)]
         simulations.append(_simulate_prior(candidate, measured.name, record, index, draws, seed))
-        findings += prior_findings(simulations[-1])
-        findings += step_findings(simulations[-1], plan.solver.steps)
+        found = [*prior_findings(simulations[-1]), *step_findings(simulations[-1], plan.solver.steps)]
+        which = f"{measured.name}: " if len(plan.trained) > 1 else ""
+        findings += [replace(finding, text=which + finding.text) for finding in found]
     findings.append(time_finding(plan, candidate))
     return findings, simulations
 
@@ -85,7 +89,7 @@ def data_findings(measured: Measured) -> list[Finding]:
         if part
     ]
     findings = [Finding(f"{name}: {record.samples} samples, {sampling}, {record.duration:.6g} s; {', '.join(ranges)}")]
-    findings += [Finding(f"{name}: {note}", warning="kept" in note) for note in measured.notes]
+    findings += [Finding(f"{name}: {note}", warning="kept" in note or "flatter" in note) for note in measured.notes]
     for channel, values in {**record.inputs, **record.outputs}.items():
         findings += _channel_findings(name, channel, np.asarray(values), channel in record.outputs)
     return findings
@@ -208,10 +212,10 @@ def prior_findings(simulation: PriorSimulation) -> list[Finding]:
         if ratio > FAR or ratio < 1 / FAR:
             findings.append(Finding(f"{text}: look at the units, the columns and the priors", True))
         elif reached < 0.8:
-            text = f"{text}, but their middle 96 % holds only {reached:.0%} of the data: are the priors wide enough?"
-            findings.append(Finding(text, True))
+            text = f"{text}, but their middle 96 % holds only {100 * reached:.0f} % of the data"
+            findings.append(Finding(f"{text}: are the priors wide enough?", True))
         else:
-            findings.append(Finding(f"{text}; their middle 96 % holds {reached:.0%} of the data"))
+            findings.append(Finding(f"{text}; their middle 96 % holds {100 * reached:.0f} % of the data"))
     return findings
 
 

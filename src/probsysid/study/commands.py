@@ -68,7 +68,8 @@ def fit(
     changes |= {} if seed is None else {"seed": seed}
     plan, tables = run.load_plan(study, changes)
     target = out or default_folder(study)
-    _check_json(json_file)
+    if json_file is not None and str(json_file) != "-":
+        folder.check_file(json_file)
     again = _resume_command(study, particles, seed, out)
     if not hosts.first():
         _help(plan)
@@ -116,13 +117,15 @@ def new(
 
     Example: **probsysid new oscillator --model duffing --data measurement.csv**
     """
+    from probsysid.study import folder
     from probsysid.study.new import new_study
 
     path = Path(name if name.endswith(".toml") else f"{name}.toml")
+    if path.name == ".toml":
+        raise InputError(f"{name!r} is not the name of a study; write one such as oscillator.")
+    folder.check_file(path)
     if path.exists():
         raise InputError(f"{path} exists already; choose another name.")
-    if not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
     text, remarks = new_study(path, data, model, masses)
     path.write_text(text)
     for remark in remarks:
@@ -145,13 +148,14 @@ def check(
 
     Example: **probsysid check oscillator.toml**
     """
-    from probsysid.study import run
-    from probsysid.study.check import check_plan, draw_prior
+    from probsysid.study import folder, run
+    from probsysid.study.check import PICTURES, check_plan, draw_prior
 
     plan, _ = run.load_plan(study)
     picture = out or study.with_name(f"{study.stem}-check.png")
-    if not picture.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {picture.parent} to write {picture.name} to.")
+    folder.check_file(picture)
+    if picture.suffix.lower() not in PICTURES:
+        raise InputError(f"{picture} is no picture that can be drawn; its name may end in {', '.join(PICTURES)}.")
     console = Console()
     worst = False
     for candidate in plan.candidates:
@@ -177,14 +181,16 @@ def report(
 ) -> None:
     """Write the report of a folder of results again.
 
-    Reads the study, the data and the posterior.  The posterior carries its model as Python code: use it on folders that
-    you trust.
+    Reads the study, the data and the posterior.  The model is that of the study: code that the posterior carries is not
+    run.
     """
     from probsysid.report.page import write_study_page
-    from probsysid.study import run
+    from probsysid.study import folder, run
 
-    plan, _, found = run.load_results(results)
     path = out or results / "report.html"
+    if out is not None:
+        folder.check_file(path)
+    plan, _, found = run.load_results(results)
     write_study_page(path, plan, found, (results / "study.toml").read_text())
     typer.echo(f"Wrote {path}")
 
@@ -192,11 +198,6 @@ def report(
 def default_folder(study: Path) -> Path:
     """Beside the study, under its name."""
     return study.with_name(f"{study.stem}-results")
-
-
-def _check_json(path: Path | None) -> None:
-    if path is not None and str(path) != "-" and not path.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
 
 
 def _ask(question: str) -> bool:
@@ -251,13 +252,16 @@ def _show(results: list[Any]) -> None:
     for result in results:
         posterior = result.posterior
         table = Table(title=escape(result.candidate.name), title_justify="left")
-        for column in ("", "mean", "sd", "5 %", "95 %", "unit", "remarks"):
-            justify: Literal["left", "right"] = "left" if column in ("", "unit", "remarks") else "right"
-            table.add_column(column, justify=justify, no_wrap=column != "remarks")
+        for column in ("", "mean", "sd", "5 %", "95 %", "unit"):
+            justify: Literal["left", "right"] = "left" if column in ("", "unit") else "right"
+            table.add_column(column, justify=justify, no_wrap=True)
         for name, row in result.table().iterrows():
             numbers = [with_uncertainty(row[key], row["sd"]) for key in ("mean", "sd", "q05", "q95")]
-            table.add_row(escape(str(name)), *numbers, escape(row["unit"]), escape(row["flags"]))
+            table.add_row(escape(str(name)), *numbers, escape(row["unit"]))
         console.print(table)
+        for name, flags in result.table()["flags"].items():  # beside the numbers they would be cut on most terminals
+            if flags:
+                typer.echo(f"{name}: {flags}")
         typer.echo(f"log evidence {posterior.log_evidence:.2f} ± {posterior.log_evidence_error:.2f}")
         if posterior.verdict:
             typer.echo(posterior.verdict)

@@ -214,7 +214,8 @@ class _Reader:
             case ast.UnaryOp(op=ast.UAdd(), operand=operand):
                 return self.read(operand, depth - 1)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-                return Binary(OPERATORS[type(op)], self.read(left, depth - 1), self.read(right, depth - 1))
+                parts = self.read(left, depth - 1), self.read(right, depth - 1)
+                return self._finite(node, Binary(OPERATORS[type(op)], *parts))
             case ast.Call():
                 return self._call(node, depth)
             case ast.Compare():
@@ -243,7 +244,7 @@ class _Reader:
             )
         return Symbol(node.id, self._column(node))
 
-    def _call(self, node: ast.Call, depth: int) -> Call:
+    def _call(self, node: ast.Call, depth: int) -> Node:
         if not isinstance(node.func, ast.Name):
             raise self._refuse(node, _reason(node.func) if not isinstance(node.func, ast.Call) else _reason(node))
         name = node.func.id
@@ -259,7 +260,16 @@ class _Reader:
             arguments = (self._condition(node.args[0], depth - 1), *(self.read(a, depth - 1) for a in node.args[1:]))
         else:
             arguments = tuple(self.read(a, depth - 1) for a in node.args)
-        return Call(name, arguments)
+        return self._finite(node, Call(name, arguments))
+
+    def _finite(self, node: ast.AST, read: Binary | Call) -> Node:
+        """The part itself, unless it is no number whatever the constants are: 1/0, x/0, log(-1), 10**400."""
+        if isinstance(read, Binary) and read.operator == "/" and _value(read.right) == 0:
+            raise self._refuse(node, f"{self._source(node)} divides by zero.")
+        value = _value(read)
+        if value is not None and not math.isfinite(value):
+            raise self._refuse(node, f"{self._source(node)} is {value}, not a finite number.")
+        return read
 
     def _condition(self, node: ast.AST, depth: int) -> Node:
         if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in COMPARISONS:
@@ -309,6 +319,11 @@ def _reason(node: ast.AST) -> str:
     if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
         return "comprehensions are not allowed."
     return _REASONS.get(type(node), f"{type(node).__name__} is not allowed in an equation.")
+
+
+def _value(node: Node) -> float | None:
+    """What a part without quantities comes to; None for others."""
+    return None if _symbols(node) else float(_evaluate(node, {}))
 
 
 def _symbols(node: Node) -> list[Symbol]:

@@ -23,6 +23,46 @@ def unfinished(out: Path) -> Path:
 
 def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str], bool]) -> None:
     """Raise unless results may be written to `out`."""
+    with _unwritable(out):
+        _check_free(out, resume, overwrite, ask)
+        _try_folder(unfinished(out))
+
+
+def check_file(path: Path) -> None:
+    """Raise unless a file may be written; nothing is left behind.  Better now than after a long run."""
+    with _unwritable(path):
+        if not path.name or path.is_dir():
+            raise InputError(f"{path} is a folder; name a file.")
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
+        there = path.exists()
+        path.open("ab").close()
+        if not there:
+            path.unlink()
+
+
+@contextmanager
+def _unwritable(path: Path) -> Iterator[None]:
+    """What the system has against a path, as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}..."
+        raise InputError(f"nothing can be written to {shown}: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _try_folder(left: Path) -> None:
+    """Make a folder and take it away again, with those above it: the only sure way to know."""
+    missing = [folder for folder in (left, *left.absolute().parents) if not folder.exists()]
+    try:
+        left.mkdir(parents=True, exist_ok=True)
+    finally:
+        for folder in missing:
+            if folder.is_dir():
+                folder.rmdir()
+
+
+def _check_free(out: Path, resume: bool, overwrite: bool, ask: Callable[[str], bool]) -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; choose another folder with --out.")
     if out.exists() and any(out.iterdir()):
@@ -31,6 +71,8 @@ def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str],
         if not overwrite and not ask(f"{out} holds results already. Replace them?"):
             raise InputError(f"{out} holds results already; choose another folder with --out, or add --overwrite.")
     left = unfinished(out)
+    if left.exists() and not left.is_dir():
+        raise InputError(f"{left} is a file, in the place of an unfinished run; move it away.")
     if left.exists() and not resume and not overwrite:
         if not ask(f"{left} holds an unfinished run. Throw it away and start anew?"):
             raise InputError(f"{left} holds an unfinished run; go on with --resume, or start anew with --overwrite.")
@@ -39,9 +81,6 @@ def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str],
         shutil.rmtree(left)
     if resume and not left.exists():
         raise InputError(f"there is no unfinished run to resume: {left} does not exist.")
-    parent = next(p for p in out.absolute().parents if p.exists())
-    if not os.access(parent, os.W_OK):
-        raise InputError(f"nothing can be written to {parent}: permission denied.")
 
 
 @contextmanager

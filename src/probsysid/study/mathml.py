@@ -19,7 +19,7 @@ CAPITALS = {name.capitalize(): chr(ord(letter) - 0x20) for name, letter in GREEK
 LETTERS = {**GREEK, **CAPITALS}
 
 DOTS = {1: ("\u0307", "\u02d9"), 2: ("\u0308", "\u00a8"), 3: ("\u20db", "\u20db")}
-"""Dots that join the letter before them, and dots on their own for words."""
+"""Dots that join the letter before them, and dots on their own for words, and for capitals, which would touch them."""
 
 STRUT_ABOVE, STRUT_BELOW = '<mspace depth="0.3em"/>', '<mspace height="0.9em"/>'
 """Room around a fraction's bar, which browsers without a mathematical font leave out."""
@@ -61,7 +61,7 @@ def symbol(name: str, parts: Mapping[str, tuple[str, int]]) -> str:
     if count in DOTS:
         joined, alone = DOTS[count]
         above = f"<mover>{drawn}<mo stretchy='false'>{alone}</mo></mover>"
-        drawn = f"<mi>{_italic(letter)}{joined}</mi>" if len(letter) == 1 else above
+        drawn = f"<mi>{_italic(letter)}{joined}</mi>" if len(letter) == 1 and letter.islower() else above
     elif count:
         drawn = f"<msup>{drawn}<mtext>({count})</mtext></msup>"
     return f'<msub>{drawn}<mi mathvariant="normal">{below}</mi></msub>' if below else drawn

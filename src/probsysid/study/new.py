@@ -52,6 +52,9 @@ KINDS = {
 MOST_TRAINING = 3000
 """Samples to train on at first: enough to see whether a study works, few enough for a short run."""
 
+MOST_OTHERS = 8
+"""Columns that are not used but offered as outputs, in comments."""
+
 FIRST_GUESS_SPREAD = 1.5
 """Standard deviation of the log of a first guess: a factor of 4.5 either way, 20 at two."""
 
@@ -200,6 +203,13 @@ def _word(name: str) -> str:
     return re.sub(r"[_\s]*\d*$", "", bare).strip()
 
 
+def _identifier(column: str) -> str:
+    """A name for a channel: `Block temperature (°C)` -> block_temperature."""
+    bare = re.sub(r"[\[(].*?[\])]", "", column).strip().lower()
+    name = re.sub(r"_+", "_", re.sub(r"\W", "_", bare)).strip("_")
+    return name if name[:1].isalpha() else f"output_{name}".rstrip("_")
+
+
 def unit_of(name: str) -> str:
     """The unit in a header such as `F [N]` or `x (mm)`; `y(:,1)` has none."""
     found = re.search(r"\[([^\]]+)\]|\(([^)]+)\)", name)
@@ -318,7 +328,10 @@ seed = 0
 def _data(
     table: Table, columns: Columns, entry: Entry, file: str, encoding: str, samples: int, step: float | None
 ) -> str:
-    lines = ["# The data.  Several files: write [[data]] in place of [data], once for each.", "[data]"]
+    lines = [
+        "# The data.  Several files or runs: write [[data]] in place of [data], once for each.",
+        "[data]",
+    ]
     lines.append(f"file = {quoted(file)}")
     lines += [f"encoding = {quoted(encoding)}"] if encoding else []
     if columns.time is None:
@@ -344,7 +357,18 @@ def _data(
     lines += ["[data.outputs]", "# an empty cell is a missing sample; scale = 1e-3 would turn mm into m"]
     for name, column in (columns.outputs or {next(iter(entry.quantities)): "FILL IN"}).items():
         lines.append(f"{name} = {{ column = {quoted(column)}, {_unit_and_scale(column, entry.units.get(name, ''))} }}")
+    for column in _offered(table, columns)[:MOST_OTHERS]:
+        lines.append(f"# {_identifier(column)} = {{ column = {quoted(column)}, {_unit_and_scale(column, '')} }}")
     return "\n".join(lines) + "\n"
+
+
+def _offered(table: Table, columns: Columns) -> list[str]:
+    """Columns that are not used but may be outputs of the same record: as long, and of the same structure."""
+    used = next(iter((*columns.outputs.values(), *columns.inputs.values())), None)
+    if used is None:
+        return []
+    alike = [name for name in columns.others if name.rpartition(".")[0] == used.rpartition(".")[0]]
+    return [name for name in alike if len(table.raw(name)) == len(table.raw(used))]
 
 
 def _intersample(table: Table, column: str | None, step: float | None) -> str:
@@ -369,9 +393,9 @@ catalogue = {quoted(model)}
         return text + (f"masses = {masses or 2}\n" if model == CHAIN else "")
     outputs = "\n".join(f"{name} = {quoted(entry.quantities[name])}" for name in (columns.outputs or {"position": ""}))
     return f"""\
-# The model.  Each coordinate has the order of its equation; the equation gives its highest derivative.  For x of
-# order 2 the equation may use x, dx, the inputs and the parameters; outputs may also use ddx.
-# Operators: + - * / **.  Functions: sin cos tan exp log sqrt abs sign tanh min max where(x < 0, a, b) and a few more.
+# The model.  Each coordinate has the order of its equation; the equation gives its highest derivative.
+# For x of order 2 the equation may use x, dx, the inputs and the parameters; outputs may also use ddx.
+# Operators: + - * / **.  Functions: sin cos tan exp log sqrt abs sign tanh min max where(x < 0, a, b) ...
 [model]
 
 [model.coordinates]

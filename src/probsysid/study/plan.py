@@ -35,6 +35,9 @@ from probsysid.study.schema import (
 
 LEAST_SAMPLES = 3
 
+LONGEST_NAME = 100
+"""Bytes of a model's name; file systems take 255, endings included."""
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:
@@ -227,6 +230,8 @@ def _one_record(key: str, section: DataSection, folder: Path, tables: dict[Any, 
     for name in record.outputs if train is not None else ():
         if not np.any(np.isfinite(record.outputs[name][train])):
             raise InputError(f"output {name!r} has no value in the training range.")
+    if train is not None and test is not None:
+        notes = (*notes, *_in_both(train, test))
     skip = 0 if section.test is None else section.test.skip
     if test is not None and skip >= test.stop - test.start:
         raise InputError(f"test.skip is {skip}; the test range has only {test.stop - test.start} samples.")
@@ -252,6 +257,12 @@ def _cut(word: str, part: RangeSection | None, record: Record) -> slice | None:
     return slice(start, stop)
 
 
+def _in_both(train: slice, test: slice) -> list[str]:
+    """A score on samples that were learnt from tests little: allowed, and said."""
+    first, stop = max(train.start, test.start), min(train.stop, test.stop)
+    return [f"samples {first} to {stop} are in train and in test: scores there flatter"] if first < stop else []
+
+
 # Models
 
 Built = tuple[ModelSection, Formulas, dict[str, ParameterSection]]
@@ -265,9 +276,15 @@ def _models(problems: Problems, study: Study) -> list[Built]:
             problems.add(_model_key(study, section), "give each of several models a name.")
         elif names.count(name) > 1:
             problems.add("model.name", f"two models are called {name!r}; give each a name of its own.")
-        if name is not None and (not name.strip() or any(c in name for c in '/\\:*?"<>|\x00') or name.startswith(".")):
+        if name is not None and not _is_folder_name(name):
             problems.add(f"{_model_key(study, section)}.name", f"{name!r} cannot be the name of a folder.")
     return [built for section in study.model if (built := _formulas(problems, study, section)) is not None]
+
+
+def _is_folder_name(name: str) -> bool:
+    """Whether results can be kept under this name on any system."""
+    allowed = not any(c in name for c in '/\\:*?"<>|\x00') and not name.startswith(".")
+    return allowed and bool(name.strip()) and len(name.encode()) <= LONGEST_NAME
 
 
 def _model_key(study: Study, section: ModelSection) -> str:
@@ -352,7 +369,8 @@ def _check_disjoint(
 def _check_equations(
     problems: Problems, key: str, formulas: Formulas, inputs: tuple[str, ...], parameters: Mapping[str, Any]
 ) -> None:
-    """Parameters that are not declared are told apart, all together."""
+    """Parameters that are not declared are told apart, all together; what is measured depends on the state."""
+    states = (*formulas.physical, *formulas.highest)
     common = (*formulas.physical, *inputs, *parameters)
     groups = (
         ("equations", formulas.equations, common),
@@ -365,6 +383,10 @@ def _check_equations(
             except EquationError as error:
                 text = str(error)
                 problems.add(f"{key}.{table}.{name}", f"{text} If it is a constant, add it to [parameters].")
+                continue
+            if table == "outputs" and not set(equation.names) & set(states):
+                text = f"{equation.text!r} does not depend on the state; write an expression of {', '.join(states)}."
+                problems.add(f"{key}.{table}.{name}", text)
 
 
 def _check_missing(
@@ -446,6 +468,9 @@ def _candidate(
     units = {key: value.unit for key, value in own.items() if value.unit}
     for data in study.data:
         units |= {key: c.unit for key, c in {**data.inputs, **data.outputs}.items() if c.unit}
+    for key, equation in formulas.outputs.items():  # a coordinate that is measured as it is has the unit of its channel
+        if equation.text.strip() in formulas.coordinates and key in units:
+            units.setdefault(equation.text.strip(), units[key])
     model = Model(
         formulas.coordinates,
         formulas.dynamics,

@@ -16,6 +16,12 @@ from probsysid.study.equations import EquationError, parse
 
 REQUIRED = object()
 
+LARGEST_LOGARITHM = 600.0
+"""Of a constant that is still a number, 1e260; five standard deviations of a LogNormal have to stay within it."""
+
+FARTHEST_BOUND = 8.0
+"""Standard deviations: farther out, double precision has no probability left."""
+
 
 @dataclass(frozen=True)
 class Family:
@@ -129,9 +135,35 @@ def _check(name: str, arguments: dict[str, float | None], text: str) -> None:
         value = arguments[key]
         if value is not None and value <= 0:
             raise InputError(f"{_short(text)}: {key} is {value:g}; it must be positive.")
+    if name == "LogNormal":
+        _check_logarithm(arguments, text)
     low, high = arguments.get("low"), arguments.get("high")
     if family.ordered and low is not None and high is not None and low >= high:
         raise InputError(f"{_short(text)}: low is {low:g} and high is {high:g}; low must be under high.")
+    if name == "TruncatedNormal":
+        _check_left(arguments, text)
+
+
+def _check_logarithm(arguments: dict[str, float | None], text: str) -> None:
+    """A common slip: mean and sd of the constant in place of those of its logarithm."""
+    mean, sd = arguments["mean"] or 0.0, arguments["sd"] or 0.0
+    if abs(mean) + 5 * sd > LARGEST_LOGARITHM:
+        raise InputError(
+            f"{_short(text)} reaches beyond all numbers: mean and sd are those of the logarithm; "
+            "a constant near 5e4, give or take half of it, is LogNormal(log(5e4), 0.5)."
+        )
+
+
+def _check_left(arguments: dict[str, float | None], text: str) -> None:
+    """Whether the bounds leave anything of the Gaussian."""
+    mean, sd = arguments["mean"] or 0.0, arguments["sd"] or 1.0
+    for key, side in (("low", 1), ("high", -1)):
+        bound = arguments[key]
+        if bound is not None and side * (bound - mean) > FARTHEST_BOUND * sd:
+            raise InputError(
+                f"{_short(text)}: {key} is {bound:g}, {abs(bound - mean) / sd:.3g} sd from the mean: "
+                "nothing is left of the Gaussian."
+            )
 
 
 def _short(text: str) -> str:

@@ -94,9 +94,15 @@ def _identify(plan: Plan, candidate: Candidate, left: Path, progress: bool, log:
     question = candidate.question
     log.say(f"identifying {candidate.name}: {', '.join(question.space.names)}")
     checkpoint = left / f"{candidate.name}.npz"
-    if checkpoint.exists():
+    going_on = checkpoint.exists()
+    if going_on:
         log.note(f"going on from {checkpoint}")
-    posterior = _posterior(plan, candidate, progress, checkpoint)
+    try:
+        posterior = _posterior(plan, candidate, progress, checkpoint)
+    except InputError as error:
+        if not going_on:
+            raise
+        raise InputError(f"{error} To start anew, write --overwrite in place of --resume.") from None
     log.note(f"{posterior!r}; {posterior.settings['seconds']:.1f} s, {posterior.settings['sweeps']:.1f} sweeps")
     return posterior
 
@@ -321,7 +327,7 @@ class Log:
 def load_results(out: Path) -> tuple[Plan, dict[str, Any], list[Result]]:
     """A folder of results as it was: its study, data and posteriors.
 
-    The models come from the study file; the stored posterior brings its settings.
+    The models come from the study file, so that no code is loaded; the stored posterior brings its settings.
     """
     if not (out / folder.MARK).exists():
         raise InputError(f"{out} is not a folder of results: it has no {folder.MARK}.")
@@ -329,7 +335,9 @@ def load_results(out: Path) -> tuple[Plan, dict[str, Any], list[Result]]:
     results = []
     for candidate in plan.candidates:
         place = out if len(plan.candidates) == 1 else out / candidate.name
-        posterior = Posterior.load(place / "posterior.nc")
+        if not (place / "posterior.nc").is_file():
+            raise InputError(f"{place} holds no posterior.nc; run fit again.")
+        posterior = Posterior.load(place / "posterior.nc", question=candidate.question)
         if set(posterior.values) != set(candidate.question.space.names):
             raise InputError(f"{place / 'posterior.nc'} does not belong to {out / 'study.toml'}.")
         results.append(work_out(plan, candidate, replace(posterior, records=plan.training), lambda _: None))

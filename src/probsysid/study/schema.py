@@ -26,6 +26,9 @@ from probsysid.study.priors import Prior, parse_prior
 MAX_FILE = 1_000_000
 """Bytes of a study file: a thousand times a long one."""
 
+MOST_PARTICLES = 10_000_000
+"""A hundred thousand take a gigabyte; where memory does not suffice, JAX ends the process without a word."""
+
 
 class StudyError(InputError):
     """Everything that is wrong with a study, one sentence each."""
@@ -118,6 +121,18 @@ def _column(value: Any) -> Any:
     return value
 
 
+def _separator(value: str) -> str:
+    if value != r"\s+" and (len(value) != 1 or value in '\n\r"'):
+        raise PydanticCustomError("ours", r"it must be one character, or '\s+' for blanks")
+    return value
+
+
+def _not_zero(value: float) -> float:
+    if value == 0:
+        raise PydanticCustomError("ours", "it must not be zero: nothing of the data would be left")
+    return value
+
+
 def _auto_or_whole(value: Any) -> Any:
     if value != "auto" and (isinstance(value, bool) or not isinstance(value, int)):
         raise PydanticCustomError("ours", "it must be a whole number or 'auto'")
@@ -131,7 +146,8 @@ def _smoothness(value: Any) -> Any:
 
 
 def _diffusion(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not isinstance(value, str) and not (number and 0 < value < math.inf):
         raise PydanticCustomError("ours", "it must be 'quasi-mle', 'dynamic' or a positive number")
     return value
 
@@ -150,7 +166,7 @@ class ChannelSection(Section):
 
     column: Column
     unit: str = ""
-    scale: Finite = 1.0
+    scale: Annotated[Finite, AfterValidator(_not_zero)] = 1.0
     offset: Finite = 0.0
 
 
@@ -197,7 +213,7 @@ class DataSection(Section):
     dt: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     time_unit: Literal["s", "ms", "us", "ns", "min", "h"] = "s"
     jitter: Literal["auto", "keep", "remove"] = "auto"
-    separator: Annotated[str, Field(min_length=1, max_length=3)] | None = None
+    separator: Annotated[str, AfterValidator(_separator)] | None = None
     decimal: Literal[".", ","] | None = None
     encoding: str | None = None
     skip_lines: Annotated[int, Field(ge=0)] = 0
@@ -212,6 +228,8 @@ class DataSection(Section):
         if (self.time is None) == (self.dt is None):
             found = "neither" if self.time is None else "both"
             raise PydanticCustomError("ours", f"give either time (a column) or dt (seconds), found {found}")
+        if self.decimal is not None and self.decimal == self.separator:
+            raise PydanticCustomError("ours", f"separator and decimal are both '{self.decimal}'")
         both = set(self.inputs) & set(self.outputs)
         if both:
             raise PydanticCustomError("ours", f"'{min(both)}' is both an input and an output; rename one")
@@ -286,7 +304,7 @@ class SamplerSection(Section):
     """As `probsysid.Sampler`."""
 
     preset: Literal["default", "paper"] = "default"
-    particles: int | None = None
+    particles: Annotated[int, Field(le=MOST_PARTICLES)] | None = None
     ess: float | None = None
     move: str | None = None
     resampling: str | None = None
@@ -312,7 +330,7 @@ class Study(Section):
     """A whole study file."""
 
     title: str = ""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     data: Annotated[list[DataSection], Field(min_length=1)]
     model: Annotated[list[ModelSection], Field(min_length=1)]
     parameters: dict[Name, Parameter] = {}

@@ -42,13 +42,17 @@ def join(parts: Iterable[Markup]) -> Markup:
 
 
 def table(
-    head: Sequence[str], rows: Iterable[Sequence[Any]], numeric: Iterable[int] = (), best: bool = False
+    head: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    numeric: Iterable[int] = (),
+    best: bool = False,
+    spare: Iterable[int] = (),
 ) -> Markup:
-    """A table that scrolls sideways on a narrow screen; columns of numbers to the right."""
-    right = set(numeric)
+    """A table that scrolls sideways on a narrow screen, without its spare columns; columns of numbers to the right."""
+    classes = {**dict.fromkeys(numeric, "n"), **dict.fromkeys(spare, "spare")}
 
     def cell(tag: str, j: int, value: Any) -> Markup:
-        kind = Markup(' class="n"') if j in right else ""
+        kind = Markup(f' class="{classes[j]}"') if j in classes else ""
         return Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), kind, value)
 
     top = Markup("").join(cell("th", j, title) for j, title in enumerate(head))
