@@ -52,6 +52,29 @@ def test_the_numbers_are_those_of_the_posterior() -> None:
     assert summary["data"][0]["train"] == [0, 40]
 
 
+@pytest.mark.parametrize("works", [True, False])
+def test_fresh_draws_at_the_end(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
+    """A study that asks for them gets them, or a remark and the particles of the run."""
+
+    def refined(posterior: ps.Posterior, draws: int, *, seed: int) -> ps.Posterior:
+        if not works:
+            raise ps.SamplingError("nothing close enough was found.")
+        doubled = {"theta": np.tile(posterior.theta, 2), "weights": np.tile(posterior.weights, 2) / 2}
+        values = {name: np.tile(value, 2) for name, value in posterior.values.items()}
+        settings = posterior.settings | {"refined_from": len(posterior.weights), "asked": [draws, seed]}
+        return replace(posterior, values=values, settings=settings, **doubled)
+
+    monkeypatch.setattr(ps.Posterior, "refined", refined)
+    plan, _, results = loaded()
+    study = plan.study.model_copy(update={"sampler": plan.study.sampler.model_copy(update={"refine": 128})})
+    asking = replace(plan, study=study)
+    result = run.work_out(asking, results[0].candidate, results[0].posterior, lambda _: None)
+    assert result.posterior.settings.get("asked") == ([128, study.seed] if works else None)
+    assert works or result.problems == ("nothing close enough was found",)
+    again = run.work_out(asking, results[0].candidate, result.posterior, lambda _: None)
+    assert len(again.posterior.weights) == len(result.posterior.weights)
+
+
 def test_the_study_as_used_gives_the_same_numbers() -> None:
     folder = fitted()
     used = folder / "lag-results" / "study.toml"

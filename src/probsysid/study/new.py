@@ -456,7 +456,8 @@ def _rest(table: Table, columns: Columns, entry: Entry, scales: Scales) -> str:
 # substeps = 2                 # integration steps a sample, if `check` calls for more than one
 
 [sampler]
-particles = 512              # 128 for a first look, 2048 for smooth histograms""")
+particles = 512              # 128 for a first look
+# refine = 8192              # fresh draws at the end, a sweep each: smooth histograms, precise quantiles""")
     return "\n".join(lines) + "\n"
 
 

@@ -177,7 +177,7 @@ def make_plan(study: Study, path: Path) -> Plan:
 
 def _options(problems: Problems, key: str, section: SolverSection | SamplerSection, kind: Any) -> Any:
     """The settings object of a section; its own checks speak of its own fields."""
-    given = {name: value for name, value in section if name != "preset" and value is not None}
+    given = {name: value for name, value in section if name not in ("preset", "refine") and value is not None}
     try:
         return kind.paper(**given) if section.preset == "paper" else kind(**given)
     except InputError as error:

@@ -137,7 +137,8 @@ def work_out(plan: Plan, candidate: Candidate, posterior: Posterior, say: Say) -
         say(f"checking the integration of {candidate.name}")
         checked = _attempt(posterior.checked)
         posterior = checked if isinstance(checked, Posterior) else posterior
-    problems = list(posterior.doubts)
+    posterior, problems = _refined(plan, posterior, say)
+    problems += posterior.doubts
     if posterior.settings.get("solver_adequate") is False:
         problems.append(posterior.verdict.rstrip("."))
     states: dict[int, States] = {}
@@ -159,6 +160,16 @@ def work_out(plan: Plan, candidate: Candidate, posterior: Posterior, say: Say) -
             total = run.failed + len(run.simulation.weights)
             problems.append(f"{run.failed} of {total} free runs on {run.measured.name} did not stay finite")
     return Result(candidate, posterior, states, runs, tuple(problems))
+
+
+def _refined(plan: Plan, posterior: Posterior, say: Say) -> tuple[Posterior, list[str]]:
+    """With fresh draws, where the study asks for them and they are not there yet; or why there are none."""
+    draws = plan.study.sampler.refine
+    if draws is None or posterior.population != len(posterior.weights):
+        return posterior, []
+    say(f"taking {draws} fresh draws")
+    found = _attempt(lambda: posterior.refined(draws, seed=plan.study.seed))
+    return (posterior, [str(found).rstrip(".")]) if isinstance(found, Exception) else (found, [])
 
 
 def _attempt(work: Callable[[], Any]) -> Any:

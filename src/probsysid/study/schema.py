@@ -301,7 +301,7 @@ class SolverSection(Section):
 
 
 class SamplerSection(Section):
-    """As `probsysid.Sampler`."""
+    """As `probsysid.Sampler`, and how many fresh draws to end with."""
 
     preset: Literal["default", "paper"] = "default"
     particles: Annotated[int, Field(le=MOST_PARTICLES)] | None = None
@@ -315,6 +315,7 @@ class SamplerSection(Section):
     chain: int | None = None
     cross_fit: bool | None = None
     path: str | None = None
+    refine: Annotated[int, Field(ge=64, le=MOST_PARTICLES)] | None = None
 
 
 class ReportSection(Section):
