@@ -136,6 +136,8 @@ def posterior_of(
     if automatic:
         question = replace(question, solver=chosen(question.solver, run.level))
     units = {**question.model.units}
+    coordinates = question.model.coordinates
+    units |= {f"initial.{name}": unit for name, unit in question.model.units.items() if name in coordinates}
     for record in records:
         units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in question.model.output_names}
     settings = {

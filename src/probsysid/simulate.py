@@ -96,7 +96,8 @@ class Simulation:
             raise InputError(f"the record has no measured {name!r} to compare with.")
         measured = np.asarray(self.record.outputs[name])[self.skip :]
         error = self.outputs[name][:, self.skip :] - measured
-        return Scores(score(error, measured), self.weights)
+        with np.errstate(divide="ignore", invalid="ignore"):  # an output that is constant has no spread to compare with
+            return Scores(score(error, measured), self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ class Scores:
     def mean(self) -> float:
         """Mean over the posterior."""
         good = np.isfinite(self.values)
-        return float(np.sum(self.weights[good] * self.values[good]) / np.sum(self.weights[good]))
+        return float(self.weights[good] @ self.values[good] / np.sum(self.weights[good])) if good.any() else np.nan
 
     @property
     def failed(self) -> int:

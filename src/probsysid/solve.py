@@ -124,7 +124,7 @@ class Solution:
 
     @property
     def sd(self) -> dict[str, np.ndarray]:
-        """Standard deviation of each component and output: how far the integration may be off."""
+        """Standard deviation of each component and output, how far the integration may be off."""
         return dict(zip(self.names, self._moments[1].T, strict=True))
 
     @cached_property
