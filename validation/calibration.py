@@ -111,10 +111,8 @@ def plot(result: dict[str, Any], path: Path) -> None:
         axis.axhline(sets / BINS, color="0.5", lw=0.8)
         axis.bar((np.arange(BINS) + 0.5) / BINS, result["counts"][name], width=0.9 / BINS, color="C0", alpha=0.7)
         axis.set_title(f"{name}  (p = {result['chi-square'][name]:.2f})", fontsize="medium")
-    for axis in axes[-1]:
-        axis.set_xlabel("share of the posterior below the truth")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("data sets")
+    figure.supxlabel("share of the posterior below the truth", fontsize="medium")
+    figure.supylabel("data sets", fontsize="medium")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
