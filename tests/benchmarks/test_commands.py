@@ -203,15 +203,25 @@ def test_all_with_one_method(runs: Runs) -> None:
 
 
 def test_a_failing_case_does_not_lose_the_others_and_only_it_is_repeated(runs: Runs, tmp_path: Path) -> None:
-    file, failed = tmp_path / "all.json", ["silverbox-duffing-paper", "emps-friction-default"]
+    file, failed = tmp_path / "all.json", ["silverbox-duffing-default", "emps-friction-default"]
     runs.failing = {failed[0]: SamplingError("all particles are lost"), failed[1]: ZeroDivisionError("by zero")}
-    with pytest.raises(SamplingError, match=r"duffing, method paper: all particles.*ZeroDivisionError, by zero"):
+    with pytest.raises(SamplingError, match=r"duffing, method default: all particles.*ZeroDivisionError, by zero"):
         commands.benchmark("all", json=file)
     assert ran(file) == [name for name in EVERYTHING if name not in failed]
     runs.asked, runs.failing = [], {}
     commands.benchmark("all", json=file)
     assert runs.asked == failed
     assert ran(file) == EVERYTHING
+
+
+def test_a_preset_of_the_paper_that_fails_is_a_finding(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "all.json"
+    runs.failing = {"emps-friction-paper": SamplingError("one particle is left")}
+    commands.benchmark("all", json=file)
+    assert "failed: one particle is left" in capsys.readouterr().out
+    assert ran(file) == [name for name in EVERYTHING if name != "emps-friction-paper"]
 
 
 def test_an_interrupted_command_keeps_what_was_done(runs: Runs, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
 
-from probsysid.benchmarks.case import Fit, Method, Protocol, Published, Study, View, free_run
+from probsysid.benchmarks.case import NEVER, Fit, Method, Protocol, Published, Study, View, free_run
 from probsysid.benchmarks.data import locate, read
 from probsysid.checks import choose
 from probsysid.model import Model
@@ -190,7 +190,7 @@ def study(folder: str | Path | None = None, variant: str = "bouc-wen", *, offici
         initial={"x": 0.0, "dx": 0.0, "z": 0.0},
         methods={
             "default": Method(Solver(smoothness={"x": 3, "z": 2}, substeps=1), sampler),
-            "paper": Method(Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES), noise),
+            "paper": Method(Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES, bridge=NEVER), noise),
         },
         protocols=protocols,
         equation="m x'' + c x' + k x + z = u,  z' = alpha x' - beta (gamma |x'| z + delta x' |z|)",

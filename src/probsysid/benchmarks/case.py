@@ -25,6 +25,10 @@ BLOCK = 64
 """Particles simulated at a time: long test records of all particles at once would not fit into memory."""
 
 
+NEVER = 1e-12
+"""Of `Sampler.bridge`: the paper does not temper samples that leave few particles."""
+
+
 @dataclass(frozen=True)
 class Published:
     """A root mean square error as printed: over particles the smallest, the mean and the largest."""

@@ -20,7 +20,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
 
-from probsysid.benchmarks.case import Fit, Method, Protocol, Published, Study, View, free_run
+from probsysid.benchmarks.case import NEVER, Fit, Method, Protocol, Published, Study, View, free_run
 from probsysid.benchmarks.data import locate, read
 from probsysid.checks import choose
 from probsysid.model import Model
@@ -177,7 +177,9 @@ def study(folder: str | Path | None = None, variant: str = "friction") -> Study:
     noise = dist.LogNormal(np.log(1e-6), 2.0)
     sampler = Sampler(particles=PARTICLES, max_moves=3)
     default = Method(SOLVER, sampler, {"position": noise}, {"x": dist.LogNormal(np.log(MODEL_ERROR), 2.0)})
-    paper = Method(Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES), {"position": noise}, initial=begin)
+    paper = Method(
+        Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES, bridge=NEVER), {"position": noise}, initial=begin
+    )
     protocols, fits = _tests(variant, folder)
     return Study(
         case="emps",

@@ -14,7 +14,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
 
-from probsysid.benchmarks.case import Fit, Method, Parameters, Protocol, Published, Study, View, free_run
+from probsysid.benchmarks.case import NEVER, Fit, Method, Parameters, Protocol, Published, Study, View, free_run
 from probsysid.benchmarks.data import locate, read
 from probsysid.checks import choose
 from probsysid.model import Model
@@ -126,7 +126,7 @@ def study(folder: str | Path | None = None, variant: str = "duffing") -> Study:
     default = Method(Solver(), Sampler(particles=PARTICLES, max_moves=4))
     paper = Method(
         Solver.paper(substeps=1),
-        Sampler.paper(particles=PARTICLES),
+        Sampler.paper(particles=PARTICLES, bridge=NEVER),
         noise={"position": PAPER_NOISE},
         initial=_first_state(record),
     )
