@@ -192,9 +192,9 @@ def _costs(entries: Sequence[Entry]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for entry in entries:
         r = entry.result
-        error = "" if r.log_evidence_error is None else f"{r.log_evidence_error:.1f}"
+        error = "" if r.log_evidence_error is None else f"{r.log_evidence_error:.2f}"
         yield (
-            f"| {r.model} | {r.method} | {r.log_evidence:.1f} | {error} | {r.particles} | {r.sweeps:.0f} "
+            f"| {r.model} | {r.method} | {r.log_evidence:.2f} | {error} | {r.particles} | {r.sweeps:.0f} "
             f"| {r.seconds:.0f} |"
         )
 

@@ -59,8 +59,8 @@ def evidence_table(runs: Runs) -> Table:
         error = result.log_evidence_error
         table.add_row(
             f"{run.study.title}, {result.method}",
-            f"{result.log_evidence:.1f}",
-            "-" if error is None else f"{error:.1f}",
+            f"{result.log_evidence:.2f}",
+            "-" if error is None else f"{error:.2f}",
             f"{result.seconds:.0f}",
             f"{result.sweeps:.0f}",
             str(result.particles),
