@@ -86,13 +86,13 @@ deviation stays at 4 mV, but then the noise of 1e-6 V makes the likelihood so sh
 first samples have put them. EKF1 and an inferred noise, the rest being the paper's, give 1.9 mV, close to the 1.82
 that the paper reports; its sampler misses this with one seed of three. From there to 0.88 mV it is the number of
 steps. The default method bears order zero (its state sees the data) and solver conditioning (with EKF1), but not the
-fixed noise; with one step a sample its runs end in two different places, with the paper's sampler in three.
+fixed noise; with one step a sample its runs end in two different places, with the paper's sampler in three. (These runs
+are older than those above: the evidence was still a product over all rejuvenations, and may be off by some units.)
 """,
     "emps": """\
 Why the paper's preset fails here: the same experiment on the first 3600 samples, one seed. Its sampler is to blame:
-one Gaussian proposal a rejuvenation cannot follow a posterior that
-moves as far as this one does when the axis turns round, and all particles become one. With the default's sampler, the
-paper's likelihood gives the same closed loop as ours. What is left is that drift has no place in it: errors of the
+one Gaussian proposal a rejuvenation cannot follow a posterior that moves as far as this one does when the axis turns
+round, and all particles become one. With the default's sampler, the paper's likelihood gives the same closed loop as ours. What is left is that drift has no place in it: errors of the
 force add up in a position that is never corrected, and without a model error the noise has to stand for them. That
 costs 27 000 to 37 000 in log evidence (joint conditioning and model error help only together) and three to five times
 the sweeps. The closed loop does not show it: the controller corrects errors of the constants, too.
@@ -157,6 +157,8 @@ def _head(entries: Sequence[Entry]) -> Iterator[str]:
     yield "probsysid data all"
     yield from _commands([entry.result for entry in entries])
     yield "```"
+    yield ""
+    yield "`probsysid benchmark all --out RESULTS --json FILE` does all of this in one go."
     yield ""
 
 
