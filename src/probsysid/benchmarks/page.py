@@ -92,10 +92,11 @@ are older than those above: the evidence was still a product over all rejuvenati
     "emps": """\
 Why the paper's preset fails here: the same experiment on the first 3600 samples, one seed. Its sampler is to blame:
 one Gaussian proposal a rejuvenation cannot follow a posterior that moves as far as this one does when the axis turns
-round, and all particles become one. With the default's sampler, the paper's likelihood gives the same closed loop as ours. What is left is that drift has no place in it: errors of the
-force add up in a position that is never corrected, and without a model error the noise has to stand for them. That
-costs 27 000 to 37 000 in log evidence (joint conditioning and model error help only together) and three to five times
-the sweeps. The closed loop does not show it: the controller corrects errors of the constants, too.
+round, and all particles become one. With the default's sampler, the paper's likelihood gives the same closed loop as
+ours. What is left is that drift has no place in it: errors of the force add up in a position that is never corrected,
+and without a model error the noise has to stand for them. That costs 27 000 to 37 000 in log evidence (joint
+conditioning and model error help only together) and three to five times the sweeps. The closed loop does not show it:
+the controller corrects errors of the constants, too.
 """,
 }
 """What the paper's preset fails by, above the table that shows it."""
