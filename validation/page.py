@@ -83,8 +83,8 @@ def _lotka_volterra(result: dict[str, Any]) -> str:
 def _kills(result: dict[str, Any]) -> str:
     return (
         "## Killed and resumed\n\n"
-        f"{result['kills']} SIGKILLs at random moments over {result['finished runs']} runs: ends identical to the\n"
-        f"last bit: {result['identical']}; a checkpoint never behind an earlier one: "
+        f"{result['kills']} SIGKILLs at random moments, {result['checkpoints in the middle of a run']} of them with the\n"
+        f"run half done; ends identical to the last bit: {result['identical']}; a checkpoint never behind an earlier one: "
         f"{result['checkpoints never go back']};\n"
         f"unfinished files left behind: {result['unfinished files left behind']}.\n"
     )
