@@ -83,9 +83,9 @@ def _lotka_volterra(result: dict[str, Any]) -> str:
 def _kills(result: dict[str, Any]) -> str:
     return (
         "## Killed and resumed\n\n"
-        f"{result['kills']} SIGKILLs at random moments, {result['checkpoints in the middle of a run']} of them with the\n"
-        f"run half done; ends identical to the last bit: {result['identical']}; a checkpoint never behind an earlier one: "
-        f"{result['checkpoints never go back']};\n"
+        f"{result['kills']} SIGKILLs at random moments, {result['checkpoints in the middle of a run']} of them\n"
+        f"with the run half done; ends identical to the last bit: {result['identical']};\n"
+        f"a checkpoint never behind an earlier one: {result['checkpoints never go back']};\n"
         f"unfinished files left behind: {result['unfinished files left behind']}.\n"
     )
 
