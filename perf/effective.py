@@ -43,6 +43,11 @@ def between_runs(draws: np.ndarray, weights: np.ndarray | None, sd: np.ndarray) 
     return float(1 / np.mean(spread / sd**2))
 
 
+def of_weights(weights: np.ndarray) -> float:
+    """Of one run, from its weights alone (Kish), averaged over the runs: draws that were independent have no more."""
+    return float(np.mean(1 / np.sum(weights**2, axis=-1)))
+
+
 def of_chains(draws: np.ndarray) -> float:
     """Of all chains together: ArviZ' bulk effective sample size."""
     import arviz

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from effective import Moments, agreement, between_runs, moments, of_chains
+from effective import Moments, agreement, between_runs, moments, of_chains, of_weights
 from peers_environment import peers_python
 
 METHODS = Path(__file__).resolve().parent / "methods"
@@ -131,6 +131,8 @@ def row(outcome: Outcome, reference: Moments, log_evidence: float) -> dict[str, 
     smc = outcome.facts["kind"] == "smc"
     weights = outcome.weights
     effective = between_runs(outcome.draws, weights, reference.sd) if smc else of_chains(outcome.draws)
+    if weights is not None:  # by chance, means over a few runs may lie closer together than their weights allow
+        effective = min(effective, of_weights(weights))
     figures: dict[str, Any] = {"kind": outcome.facts["kind"], "runs": outcome.runs, "effective": effective}
     timed = outcome.runs - (1 if "first" in outcome.facts["phases"] else 0)
     for which in ("seconds", "processor_seconds"):

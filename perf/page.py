@@ -191,19 +191,18 @@ the position measured with noise. Seven quantities are inferred with the same pr
 noise level and the two initial values. probsysid runs with its defaults and {particles} particles, starts from the
 prior, finds out by itself how many integration steps it needs, and counts the integration error. *Refined* is a run
 with {few} particles and {draws} fresh draws afterwards, `posterior.refined({draws})`: the way to many effective
-samples. The others get a likelihood that takes two Runge-Kutta steps a sample as exact (found beforehand to be enough),
-written for speed in JAX or numba, and are set up with care; the first lines of each script in `perf/methods` say how.
-In particular NUTS
-and adaptive Metropolis start at the true parameters in coordinates made round by the curvature there: the search for
-a start is not counted.
+samples. The others get a likelihood that takes two Runge-Kutta steps a sample as exact (found beforehand to be
+enough), written for speed in JAX or numba, and are set up with care; the first lines of each script in `perf/methods`
+say how. In particular NUTS and adaptive Metropolis start at the true parameters in coordinates made round by the
+curvature there: the search for a start is not counted.
 
-An effective sample is an independent draw whose mean would be as uncertain. For the chains it is ArviZ' bulk
-effective sample size; for the populations it is measured from the spread of posterior means over independent runs
-(known to about a quarter), and all columns are for one run. Seconds hold warm-up and run, not compiling, with all
-cores at work: where a method uses one core, one copy runs on each. Agreement is checked with importance sampling from
-a Student distribution around the mode, with eight Runge-Kutta steps a sample: all means within 0.2 posterior standard
-deviations, all standard deviations within 10 %. Where populations find the evidence, its distance from the reference
-is the hardest test of whether the moves were enough.
+An effective sample is an independent draw whose mean would be as uncertain. For the chains it is ArviZ' bulk effective
+sample size; for the populations it is measured from the spread of posterior means over independent runs (known to
+about a quarter, and at most what the weights allow), and all columns are for one run. Seconds hold warm-up and run,
+not compiling, with all cores at work: where a method uses one core, one copy runs on each. Agreement is checked with
+importance sampling from a Student distribution around the mode, with eight Runge-Kutta steps a sample: all means
+within 0.2 posterior standard deviations, all standard deviations within 10 %. Where populations find the evidence, its
+distance from the reference is the hardest test of whether the moves were enough.
 
 This posterior has one mode and is nearly Gaussian, the kind that chains with a good start like best. What probsysid's
 time buys beside the draws is the evidence, no need of a start, a posterior after every sample, and the integration

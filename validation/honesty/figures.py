@@ -20,6 +20,9 @@ COLOURS = {
 }
 """From Okabe and Ito's set, which colour-blind readers tell apart; markers differ as well."""
 
+SHORT = {"iterated": "iter."}
+"""Names that would not fit under their columns."""
+
 MARKERS = {"rk4": "v", "paper": "s", "fixed": "^", "iterated": "P", "auto": "o", "gold": "D"}
 
 STYLE = {"font.size": 7, "axes.titlesize": 8, "axes.linewidth": 0.6, "legend.fontsize": 7}
@@ -78,8 +81,8 @@ def _strip(axis: Any, x: int, row: Row) -> None:
 def _label(cell: Cell) -> str:
     """The steps, and the method under the middle one."""
     if not cell.steps:
-        return f"\n{cell.method}"
-    return f"{cell.steps}\n{cell.method}" if cell.steps == 2 else f"{cell.steps}"
+        return f"\n{SHORT.get(cell.method, cell.method)}"
+    return f"{cell.steps}\n{SHORT.get(cell.method, cell.method)}" if cell.steps == 2 else f"{cell.steps}"
 
 
 def widths(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
