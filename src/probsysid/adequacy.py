@@ -19,12 +19,16 @@ from probsysid.smc.accuracy import Computed, Graded
 from probsysid.smc.ibis import Run
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
+from probsysid.smc.weights import normalise
 
 NEGLIGIBLE = 0.25
 """Posterior standard deviations that a mean may move by, and relative change that a spread may have."""
 
 UNRELIABLE = 0.7
 """Pareto shape beyond which importance weights say nothing (Vehtari et al. 2024)."""
+
+FEWEST = 4
+"""Weights that have no tail to speak of."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,8 @@ def compare(
     alive = (weights > 0) & np.isfinite(ratios)
     if not alive.any():
         return Adequacy(substeps, finer, np.inf, dict.fromkeys(values, np.nan), {})
-    from arviz import psislw  # takes seconds to import, and is needed once a run
-
-    smoothed, shape = psislw(ratios[alive] - ratios[alive].max()) if alive.sum() > 4 else (ratios[alive], np.inf)
-    new = weights[alive] * np.exp(np.asarray(smoothed))
+    relative, shape = smoothed(ratios[alive])
+    new = weights[alive] * relative
     new /= new.sum()
     old = weights[alive] / weights[alive].sum()
     shift, spread = {}, {}
@@ -84,7 +86,19 @@ def compare(
         shift[name] = float((new @ x - mean) / sd)
         spread[name] = float(np.sqrt(new @ (x - new @ x) ** 2) / sd)
     lost = 1 - weights[alive].sum()
-    return Adequacy(substeps, finer, float(shape) if lost < 0.01 else np.inf, shift, spread)
+    return Adequacy(substeps, finer, shape if lost < 0.01 else np.inf, shift, spread)
+
+
+def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Importance weights that sum to one, their tail smoothed (Vehtari et al. 2024), and its Pareto shape."""
+    from arviz import psislw  # takes seconds to import, and is needed once a run
+
+    weights, alive = np.zeros(len(log_weights)), np.isfinite(log_weights)
+    logs = log_weights[alive] - np.max(log_weights, initial=-np.inf)
+    few = len(logs) <= FEWEST
+    logs, shape = (logs, np.inf) if few else psislw(logs)
+    weights[alive] = normalise(np.asarray(logs)) if len(logs) else 0.0
+    return weights, float(shape)
 
 
 def facts(found: Adequacy, shares: pd.DataFrame) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.adequacy import UNRELIABLE
+from probsysid.adequacy import UNRELIABLE, smoothed
 from probsysid.checks import is_whole
 from probsysid.errors import InputError, SamplingError
 from probsysid.experiment import Experiment
@@ -119,16 +119,3 @@ def _trial(
 
 def _worth(ratios: np.ndarray) -> float:
     return float(w.effective_size(ratios[None])[0])
-
-
-def smoothed(ratios: Float[np.ndarray, " particle"]) -> tuple[Float[np.ndarray, " particle"], float]:
-    """Weights that sum to one, with a smoothed tail, and its Pareto shape."""
-    from arviz import psislw  # takes seconds to import
-
-    alive = np.isfinite(ratios)
-    weights = np.zeros(len(ratios))
-    if alive.sum() <= 4:
-        return weights, np.inf
-    logs, shape = psislw(ratios[alive] - ratios[alive].max())
-    weights[alive] = w.normalise(np.asarray(logs))
-    return weights, float(shape)

@@ -7,6 +7,7 @@ from scipy import stats
 from probsysid.smc import anew
 from probsysid.smc.anew import Fresh
 from probsysid.smc.moves import Independent, RandomWalk
+from probsysid.smc.proposals import Ellipsoid
 
 PARTS, MEMBERS = 8, 4096
 LOG_EVIDENCE = -3.0
@@ -87,7 +88,7 @@ def test_proposals_of_a_random_walk_tell_nothing() -> None:
 
 def test_another_kind_of_move_starts_over() -> None:
     one = fresh(0)
-    bad = Fresh("a poor fit", one.particles, (np.full((PARTS, MEMBERS), -np.inf),))
+    bad = Fresh(Independent(Ellipsoid(width=9.0)), one.particles, (np.full((PARTS, MEMBERS), -np.inf),))
     for proposals in one.proposals:
         bad = bad.with_more(Independent(), one.particles, proposals)
     np.testing.assert_array_equal(bad.better_than(uncertain()), one.better_than(uncertain()))

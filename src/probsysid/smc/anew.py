@@ -25,7 +25,7 @@ ENOUGH = 0.5
 class Fresh(NamedTuple):
     """Log of target over q: at the particles when a kind of move began, and at all its proposals."""
 
-    kind: str = ""
+    move: Move | None = None
     particles: Any = None
     proposals: tuple[Ratios, ...] = ()
 
@@ -33,8 +33,8 @@ class Fresh(NamedTuple):
         """With those of one more move.  Only those of the last kind of move count: others were a poor fit."""
         if not getattr(move, "independent", False):  # a user's own move need not say
             return self
-        if self.kind != move.name:
-            return Fresh(move.name, particles, (proposals,))
+        if self.move != move:
+            return Fresh(move, particles, (proposals,))
         return self._replace(proposals=(*self.proposals, proposals))
 
     def better_than(self, product: Float[np.ndarray, " part"]) -> Float[np.ndarray, " part"]:

@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from probsysid.report.html.thin import chosen
+
 PRIOR, POSTERIOR, TRUTH, MEASURED, ERROR = "0.55", "C0", "C3", "0.25", "C1"
 
 MOST_POINTS = 6000
@@ -36,13 +38,9 @@ def thinned(count: int, most: int = MOST_POINTS) -> slice:
 
 
 def extremes(values: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
-    """Indices of at most so many samples: the smallest and the largest of each stretch.  Every n-th sample of an
-    oscillation would show another one, slower, that is not there."""
-    if len(values) <= most:
-        return np.arange(len(values))
-    values = np.where(np.isnan(values), np.nanmean(values), values)  # what is missing is no extreme
-    stretches = np.array_split(np.arange(len(values)), most // 2)
-    return np.unique([s[pick(values[s])] for s in stretches for pick in (np.argmin, np.argmax)])
+    """Indices of at most so many samples: the ends, the smallest and the largest of each stretch.  Every n-th sample of
+    an oscillation would show another one, slower, that is not there."""
+    return chosen({"values": values}, ["values"], most // 4)
 
 
 def mark_zoom(axis: Axes, low: float, high: float) -> None:
