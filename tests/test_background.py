@@ -87,6 +87,29 @@ def test_a_failure_is_raised_once_and_work_goes_on() -> None:
     work.stop(wait=True)
 
 
+def test_a_failure_between_the_look_and_the_work_is_raised_once() -> None:
+    """The thread fails just after `here` has looked for failures and before it knows who is at work."""
+    go_on = threading.Event()
+
+    def step() -> bool:
+        assert go_on.wait(10)
+        raise ArithmeticError("no")
+
+    class Slow(Background):
+        def check(self) -> None:
+            super().check()
+            if not go_on.is_set():
+                go_on.set()
+                assert self._thread is not None
+                self._thread.join(0.3)
+
+    work = Slow(step)
+    work.start()
+    with pytest.raises(ArithmeticError):
+        work.here()
+    work.check()
+
+
 def test_stopping_leaves_the_rest() -> None:
     inside, go_on = threading.Event(), threading.Event()
     counter = Counter()

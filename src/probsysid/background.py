@@ -37,10 +37,10 @@ class Background:
 
     def here(self) -> None:
         """Work in this thread until nothing is left; where the other thread is at it, let it finish."""
-        self.check()
         worker = object()
         try:
-            with self._changed:
+            with self._changed:  # the other thread keeps its failure before it rests: none is left behind
+                self.check()
                 self._wanted, self._stopping = True, False
                 if self._worker is None:
                     self._worker = worker
