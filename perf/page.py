@@ -124,8 +124,16 @@ def end_to_end(figures: Figures) -> str:
         "particles": "particles, IBIS",
         "pints": "PINTS, adaptive Metropolis",
     }
-    head = ["", "seconds", "processor s", "compiling, s", "effective samples", "ms an effective sample"]
-    head += ["processor ms", "log evidence off by", "its sd", "worst mean, sd", "worst sd ratio", "agrees"]
+    head = ["", "seconds", "processor s", "compiling, s", "effective samples: means", "spreads", "tails"]
+    head += [
+        "ms an effective sample",
+        "processor ms",
+        "log evidence off by",
+        "its sd",
+        "worst mean, sd",
+        "worst sd ratio",
+        "agrees",
+    ]
     rows = []
     for name, own in figures["methods"].items():
         if own is None:
@@ -135,7 +143,7 @@ def end_to_end(figures: Figures) -> str:
             [
                 labels[name],
                 *(number(own[k]) for k in ("seconds", "processor_seconds", "compile_seconds")),
-                number(own["effective"], 2),
+                *(number(own["effective_for"][k], 2) for k in ("mean", "spread", "tail")),
                 number(1e3 * own["seconds_per_effective"]),
                 number(1e3 * own["processor_seconds_per_effective"]),
                 *(number(own.get(k), 2) for k in ("log_evidence_off", "log_evidence_sd", "mean_shift")),
@@ -190,16 +198,20 @@ One simulated record of a Duffing oscillator: {samples} samples, about 20 a peri
 the position measured with noise. Seven quantities are inferred with the same priors by everyone: m, c, k, k3, the
 noise level and the two initial values. probsysid runs with its defaults and {particles} particles, starts from the
 prior, finds out by itself how many integration steps it needs, and counts the integration error. *Refined* is a run
-with {few} particles and {draws} fresh draws afterwards, `posterior.refined({draws})`: the way to many effective
-samples. The others get a likelihood that takes two Runge-Kutta steps a sample as exact (found beforehand to be
-enough), written for speed in JAX or numba, and are set up with care; the first lines of each script in `perf/methods`
-say how. In particular NUTS and adaptive Metropolis start at the true parameters in coordinates made round by the
-curvature there: the search for a start is not counted.
+with {few} particles and {draws} fresh draws afterwards, `posterior.refined({draws})`: importance sampling from a
+distribution fitted to the particles, with draws that fill it evenly (scrambled Sobol points). The others get a
+likelihood that takes two Runge-Kutta steps a sample as exact (found beforehand to be enough), written for speed in JAX
+or numba, and are set up with care; the first lines of each script in `perf/methods` say how. In particular NUTS and
+adaptive Metropolis start at the true parameters in coordinates made round by the curvature there: the search for a
+start is not counted.
 
-An effective sample is an independent draw whose mean would be as uncertain. For the chains it is ArviZ' bulk effective
-sample size; for the populations it is measured from the spread of posterior means over independent runs (known to
-about a quarter, and at most what the weights allow), and all columns are for one run. Seconds hold warm-up and run,
-not compiling, with all cores at work: where a method uses one core, one copy runs on each. Agreement is checked with
+An effective sample is an independent draw from which a figure would be as uncertain: a quantity's mean, its spread
+(mean squared deviation), or its tail (the share below the 5 % quantile). For the chains these are ArviZ' effective
+sample sizes; for the populations they are measured from the differences between independent runs (known to about a
+quarter, and for independent draws at most what the weights allow), and all columns are for one run. There can be more
+of them than draws, if draws keep away from each other: NUTS' do within a chain, those of *refined* do all together. The
+cost of one effective sample is for the least of the three numbers. Seconds hold warm-up and run, not compiling, with
+all cores at work: where a method uses one core, one copy runs on each. Agreement is checked with
 importance sampling from a Student distribution around the mode, with eight Runge-Kutta steps a sample: all means
 within 0.2 posterior standard deviations, all standard deviations within 10 %. Where populations find the evidence, its
 distance from the reference is the hardest test of whether the moves were enough.
@@ -237,12 +249,24 @@ def scaling(figures: Figures) -> str:
         text += [f"Exponent over the larger half: {number(sweep['slopes'].get('state'), 2)}. {STATE_TEXT}"]
     if runs:
         text += [RUN_TEXT]
-        for key in ("particles", "samples", "parameters"):
+        cores, all_cores = figures["cores"], runs["particles_all_cores"]
+        rows = [
+            [
+                size,
+                *(number(row[key]) for key in ("sweeps", "processor_seconds", "seconds")),
+                number(all_cores[size]["seconds"]),
+                number(runs["speed_up"][size], 2),
+            ]
+            for size, row in runs["particles"].items()
+        ]
+        head = ["particles", "sweeps", "processor s", "seconds, one core", f"seconds, {cores} cores", "speed-up"]
+        text += [table(head, rows), f"Exponent of the processor time: {number(runs['slopes'].get('particles'), 2)}."]
+        for key, title in (("samples", "samples"), ("parameters", "quantities")):
             rows = [
-                [size, number(row["seconds"]), number(row["processor_seconds"]), number(row["sweeps"])]
+                [size, number(row["sweeps"]), number(row["processor_seconds"]), number(row["seconds"])]
                 for size, row in runs[key].items()
             ]
-            text += [table([key, "seconds", "processor s", "sweeps"], rows)]
+            text += [table([title, "sweeps", "processor s", "seconds, one core"], rows)]
             text += [f"Exponent of the processor time: {number(runs['slopes'].get(key), 2)}."]
     text += [memory(figures.get("memory")), online_memory(figures.get("online"))]
     return "\n\n".join([part for part in text if part] + [f"Made by {command('scaling')}."])
@@ -288,12 +312,17 @@ def online_memory(figures: Figures | None) -> str:
 
 
 def sampler(figures: Figures) -> str:
+    light = figures["light"]
     return (
         "## Outside the filter\n\n"
-        f"On the Silverbox record a run of {number(figures['seconds'])} s ({number(figures['processor_seconds'])} s of "
-        f"processor time, {number(figures['sweeps'])} sweeps, {figures['rejuvenations']} rejuvenations) spends "
-        f"{100 * figures['share_outside']:.0f} % of its processor time outside the filter: weights, resampling, "
-        f"proposals. Made by {command('sampler')}."
+        f"The Silverbox case, as `probsysid benchmark silverbox` runs it, takes {number(figures['processor_seconds'])} s "
+        f"of processor time ({figures['particles']} particles, {number(figures['sweeps'])} sweeps, "
+        f"{figures['rejuvenations']} rejuvenations, {figures['moves']} moves) and spends "
+        f"**{100 * figures['share_outside']:.0f} %** of it outside the filter: weights, resampling, proposals. With the "
+        "lightest filter that would do (q = 3, two steps a sample, none of them found out while sampling) and "
+        f"{light['particles']} particles it is {100 * light['share_outside']:.0f} % of "
+        f"{number(light['processor_seconds'])} s: most of that goes into the first 25 samples, where particles from the "
+        f"prior have to be moved often, over little data. Made by {command('sampler')}."
     )
 
 

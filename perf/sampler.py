@@ -1,64 +1,37 @@
-"""Where the time of a run goes: the share outside the filter kernel, on the Silverbox record.
+"""Where the time of a run goes: the share outside the filter kernel, on the Silverbox case.
 
 python perf/sampler.py [--particles N] [--samples T] [--json FILE]
 
-Reads SNLS80mV.mat from the folder `silverbox` in the folder named by PROBSYSID_DATA.
+Two runs: the case as `probsysid benchmark silverbox` runs it, and one with the lightest filter that would do, fixed at
+two steps a sample, which leaves more of the time to everything else.  Reads SNLS80mV.mat from the folder `silverbox` in
+the folder named by PROBSYSID_DATA.
 """
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
-import scipy.io
 
 import probsysid as ps
-from probsysid import dist
+from probsysid.benchmarks import silverbox
 from probsysid.experiment import Experiment
 from probsysid.identify import identify
 
-FIRST = 49277
-
-duffing = ps.Model(
-    coordinates={"x": 2},
-    dynamics=lambda s, u, p: {"x": (u.force - p.c * s.dx - p.k * s.x - p.k3 * s.x**3) / p.m},
-    outputs=lambda s, u, p: {"position": s.x},
-    name="Duffing oscillator",
-)
+LIGHT = ps.Solver(smoothness=3, substeps=2)
 
 
-def silverbox(samples: int) -> ps.Record:
-    """The training record of the paper, or its beginning."""
-    data = scipy.io.loadmat(Path(os.environ["PROBSYSID_DATA"]) / "silverbox" / "SNLS80mV.mat")
-    force, position = data["V1"].ravel(), data["V2"].ravel()
-    record = ps.Record(
-        inputs={"force": force - force.mean()},
-        outputs={"position": position},
-        dt=2**14 / 10e6,
-        intersample="bandlimited",
-    )
-    return record[FIRST : FIRST + samples]
-
-
-def run(record: ps.Record, particles: int) -> ps.Posterior:
-    start = record.outputs["position"][0]
-    return identify(
-        duffing,
-        record,
-        priors={
-            "m": dist.LogNormal(-12, 0.3),
-            "c": dist.LogNormal(-8, 1.0),
-            "k": dist.LogNormal(0, 0.5),
-            "k3": dist.LogNormal(1, 1.0),
-        },
-        initial={"x": dist.Normal(start, 1e-2), "dx": dist.Normal(0, 30)},
-        solver=ps.Solver(smoothness=3, substeps=2),
-        sampler=ps.Sampler(particles=particles),
-    )
+def run(samples: int, **changes: Any) -> ps.Posterior:
+    """The case on the first samples of its record, with other settings where given."""
+    study = silverbox.study()
+    method = study.methods["default"]
+    settings = {"solver": method.solver, "sampler": method.sampler} | changes
+    return identify(study.model, study.record[:samples], priors=study.priors, initial=study.initial, **settings)
 
 
 class Clock:
@@ -80,34 +53,46 @@ class Clock:
         return timed
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--particles", type=int, default=1024)
-    parser.add_argument("--samples", type=int, default=3072)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    record = silverbox(options.samples)
-    run(silverbox(64), options.particles)  # compiles what the long run does not have to compile again
-    clock = Clock()
+def measured(clock: Clock, samples: int, **changes: Any) -> dict[str, float]:
+    """The figures of one run, compiled before."""
+    run(64, **changes)
+    clock.seconds = clock.processor = 0.0
     began, busy = time.perf_counter(), time.process_time()
-    posterior = run(record, options.particles)
+    posterior = run(samples, **changes)
     total, processor = time.perf_counter() - began, time.process_time() - busy
-    result = {
+    history = posterior.rejuvenations()
+    return {
         "seconds": total,
         "filter_seconds": clock.seconds,
         "processor_seconds": processor,
         "share_outside": 1 - clock.processor / processor,
+        "particles": len(posterior.weights),
         "sweeps": posterior.settings["sweeps"],
-        "rejuvenations": len(posterior.rejuvenations()),
-        "nanoseconds_per_particle_sample": 1e9
-        * clock.seconds
-        / (posterior.settings["sweeps"] * options.particles * record.samples),
+        "rejuvenations": len(history),
+        "moves": int(np.sum(history["moves"])),
         "log_evidence": posterior.log_evidence,
         "log_evidence_error": posterior.log_evidence_error,
-        "acceptance": float(np.mean(posterior.rejuvenations()["acceptance"])),
+        "acceptance": float(np.mean(history["acceptance"])),
     }
-    for name, value in result.items():
-        print(f"{name:34s} {value:.4g}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--particles", type=int, help="in place of the case's own number")
+    parser.add_argument("--samples", type=int, default=3072)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    sampler = silverbox.study().methods["default"].sampler
+    if options.particles:
+        sampler = replace(sampler, particles=options.particles)
+    clock = Clock()
+    result: dict[str, Any] = measured(clock, options.samples, sampler=sampler)
+    result["light"] = measured(clock, options.samples, sampler=replace(sampler, particles=1024), solver=LIGHT)
+    for title, figures in (("the case", result), ("the lightest filter", result["light"])):
+        print(title)
+        for name, value in figures.items():
+            if name != "light":
+                print(f"  {name:32s} {value:.4g}")
     if options.json:
         options.json.write_text(json.dumps(result, indent=2))
 

@@ -4,9 +4,10 @@ The sampler sees a vector in unconstrained coordinates and energies of ranges of
 parameters, noise levels, initial states and model error, and energies come from the ODE filter.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -256,7 +257,7 @@ class FilterTarget:
 
     def _locate(self, sample: int) -> tuple[int, int]:
         """Record, and index in it."""
-        record = int(np.searchsorted(self.offsets, sample, side="right")) - 1
+        record = bisect_right(self.offsets, sample) - 1
         return record, sample - self.offsets[record]
 
     def _particles(self, record: int, theta: Any) -> tuple[Particle, Any]:
@@ -264,11 +265,23 @@ class FilterTarget:
         them chunk by chunk."""
         known, result = self._newest.get(record, (None, None))
         if result is None or known is not theta:
-            question = self.question
-            form, numbers = Form.of(question.fixed(record))
-            result = question.space.program(_prepared, question.roles(record), form)(numbers, theta)
+            result = self._preparation(record)(theta)
             self._newest[record] = theta, result
         return result
+
+    def _preparation(self, record: int) -> Callable[[Any], tuple[Particle, Any]]:
+        """The program for it, bound to what is fixed."""
+        if record not in self._preparations:
+            question = self.question
+            form, numbers = Form.of(question.fixed(record))
+            self._preparations[record] = partial(
+                question.space.program(_prepared, question.roles(record), form), numbers
+            )
+        return self._preparations[record]
+
+    @cached_property
+    def _preparations(self) -> dict[int, Callable[[Any], tuple[Particle, Any]]]:
+        return {}
 
     @cached_property
     def _newest(self) -> dict[int, tuple[Any, Any]]:

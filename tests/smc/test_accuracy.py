@@ -86,7 +86,8 @@ def test_posterior_and_evidence_are_those_of_the_final_level(error: float) -> No
         assert loss_between(at_level(run.level, error), EXACT) < 2 * TOLERANCE
     for values, expected in ((means, 0.0), (variances, 1.0), (evidences, 1.0)):
         array = np.reshape(values, (-1, 3)) if values is not evidences else np.reshape(values, (-1, 1))
-        error_of_mean = array.std(axis=0, ddof=1) / np.sqrt(len(array))
+        # all columns have the same spread: pooled, it is known better than from so few seeds each
+        error_of_mean = np.sqrt(array.var(axis=0, ddof=1).mean() / len(array))
         assert np.all(np.abs(array.mean(axis=0) - expected) < 4.5 * error_of_mean)
     assert max(found) - min(found) <= 1
     assert error or found == {0}

@@ -10,7 +10,9 @@ from probsysid.smc.proposals import (
     Ellipsoid,
     Mixture,
     StudentMixture,
+    _Monomials,
     cholesky,
+    side_by_side,
 )
 
 RANDOM = np.random.default_rng(0)
@@ -133,3 +135,33 @@ def test_a_flat_ellipsoid_is_kept_real() -> None:
     vectors = np.stack([first, first + 1e-12])
     fitted = Ellipsoid().fit(RANDOM, vectors, np.full(100, 0.01))
     assert np.all(np.isfinite(fitted.log_density(vectors)))
+
+
+@pytest.mark.parametrize("degrees", [None, 5.0])
+def test_mixtures_side_by_side_are_the_mixtures_one_by_one(degrees: float | None) -> None:
+    mixtures = [StudentMixture(SHARES[::step], MEANS + step, FACTORS, degrees) for step in (1, -1)]
+    together = side_by_side(mixtures)
+    points = np.random.default_rng(8).standard_normal((2, 3, 20))
+    expected = [mixture.log_density(part) for mixture, part in zip(mixtures, points, strict=True)]
+    np.testing.assert_allclose(together.log_density(points), expected, rtol=1e-12)
+    draws = together.sample(np.random.default_rng(9), 20_000)
+    assert draws.shape == (2, 3, 20_000)
+    for mixture, part in zip(mixtures, draws, strict=True):
+        error = part.std(axis=-1) / np.sqrt(part.shape[-1])
+        assert np.all(np.abs(part.mean(axis=-1) - mixture.shares @ mixture.means) < 4 * error)
+
+
+def test_moments_of_monomials_are_weighted_moments() -> None:
+    vectors, weights = cloud(dimension=2)
+    vectors = vectors / vectors.std(axis=1, keepdims=True)
+    monomials = _Monomials(2)
+    totals, means, squares = monomials.moments(np.array([3 * weights]) @ monomials.of(vectors).T)
+    np.testing.assert_allclose(totals, [3])
+    np.testing.assert_allclose(means[0], vectors @ weights)
+    np.testing.assert_allclose(squares[0], (vectors * weights) @ vectors.T)
+    root = np.array([[1.0, 0.0], [0.3, 0.5]])
+    logs = monomials.log_gaussians(np.array([0.2]), np.array([[0.5, -1.0]]), (root @ root.T)[None]) @ monomials.of(
+        vectors
+    )
+    expected = 0.2 * stats.multivariate_normal([0.5, -1.0], root @ root.T).pdf(vectors.T)
+    np.testing.assert_allclose(np.diff(logs[0] - np.log(expected)), 0, atol=1e-9)  # up to a constant

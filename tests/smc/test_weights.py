@@ -1,7 +1,6 @@
 """Weights: their effective number, their mean, tempering, and sums that do not depend on how samples are grouped."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -75,7 +74,8 @@ def test_tempering_takes_as_much_as_it_may(logs: np.ndarray, energy: np.ndarray,
     assert 0 <= part <= 1
     assert w.evenness(w.effective_size(logs - part * energy), SHAPE[1]) >= share
     if part < 1:
-        assert w.evenness(w.effective_size(logs - (part + 1e-6) * energy), SHAPE[1]) < share
+        more = (1 + w.PRECISE) * part + 1e-9
+        assert w.evenness(w.effective_size(logs - more * energy), SHAPE[1]) < share
 
 
 def test_evenness_is_the_mean_but_no_island_may_die_out() -> None:
@@ -88,7 +88,8 @@ def test_tempering_with_lost_particles() -> None:
     energy = np.array([[np.inf, np.inf, np.inf, 0.0, 0.0, 0.0, 0.0, 100.0]])
     part = w.temper(np.zeros((1, 8)), energy, 0.9)
     assert 0 < part < 1
-    assert w.effective_size(-part * energy) == pytest.approx(0.9 * 5, rel=1e-9)
+    assert w.effective_size(-part * energy) >= 0.9 * 5
+    assert w.effective_size(-(1 + w.PRECISE) * part * energy) < 0.9 * 5
     assert w.temper(np.zeros((1, 8)), np.full((1, 8), np.inf), 0.5) == 1.0
 
 

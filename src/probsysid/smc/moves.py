@@ -5,17 +5,32 @@ walk.  The acceptance ratio holds q(old) / q(new); leaving this out (as eq. acc_
 wrong distribution while everything looks healthy.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.smc.proposals import Ellipsoid, Mixture, Proposal, StudentMixture, Vectors, Weights, cholesky, moments
+from probsysid.smc.proposals import (
+    Ellipsoid,
+    Mixture,
+    Proposal,
+    StudentMixture,
+    Vectors,
+    Weights,
+    cholesky,
+    moments,
+    side_by_side,
+)
 
 
 class Move(Protocol):
-    """A way to propose.  `fit` sees the weighted particles before resampling, `propose` the current ones."""
+    """A way to propose.  `fit` sees the weighted particles before resampling, `propose` the current ones.
+
+    A move with a method `together`, which makes one of several fits, gets all parts of the population at once, as an
+    axis in front of the vectors' two; one without it gets them one after the other.
+    """
 
     @property
     def name(self) -> str: ...
@@ -31,7 +46,7 @@ class Move(Protocol):
         """New particles."""
         ...
 
-    def log_density(self, vectors: Vectors, fitted: Any) -> Float[np.ndarray, " member"]:
+    def log_density(self, vectors: Vectors, fitted: Any) -> Float[np.ndarray, "*part member"]:
         """Log density of proposals, up to what is the same in both directions."""
         ...
 
@@ -64,10 +79,13 @@ class Independent:
         return self.proposal.fit(random, vectors, weights)
 
     def propose(self, random: np.random.Generator, vectors: Vectors, fitted: StudentMixture) -> Vectors:
-        return fitted.sample(random, vectors.shape[1])
+        return fitted.sample(random, vectors.shape[-1])
 
-    def log_density(self, vectors: Vectors, fitted: StudentMixture) -> Float[np.ndarray, " member"]:
+    def log_density(self, vectors: Vectors, fitted: StudentMixture) -> Float[np.ndarray, "*part member"]:
         return fitted.log_density(vectors)
+
+    def together(self, fits: Sequence[StudentMixture]) -> StudentMixture:
+        return side_by_side(fits)
 
     def fallback(self, acceptance: float) -> Move:
         return self if self.otherwise is None or acceptance >= self.least else self.otherwise
@@ -98,11 +116,14 @@ class RandomWalk:
         return cholesky(moments(vectors, weights)[1])
 
     def propose(self, random: np.random.Generator, vectors: Vectors, fitted: np.ndarray) -> Vectors:
-        scale = self.shrunk * (2.38 / vectors.shape[0] ** 0.5 if self.scale is None else self.scale)
+        scale = self.shrunk * (2.38 / vectors.shape[-2] ** 0.5 if self.scale is None else self.scale)
         return vectors + scale * fitted @ random.standard_normal(vectors.shape)
 
-    def log_density(self, vectors: Vectors, fitted: np.ndarray) -> Float[np.ndarray, " member"]:
-        return np.zeros(vectors.shape[1])
+    def log_density(self, vectors: Vectors, fitted: np.ndarray) -> Float[np.ndarray, "*part member"]:
+        return np.zeros((*vectors.shape[:-2], vectors.shape[-1]))
+
+    def together(self, fits: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack(fits)
 
     def fallback(self, acceptance: float) -> Move:
         return self if acceptance >= self.least else replace(self, shrunk=0.5 * self.shrunk)

@@ -6,6 +6,7 @@ ratio needs.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -13,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float
 
-Vectors = Float[np.ndarray, "dimension member"]
+Vectors = Float[np.ndarray, "*part dimension member"]
 Weights = Float[np.ndarray, " member"]
 
 JITTER = 1e-9
@@ -29,52 +30,73 @@ class Collapsed(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class StudentMixture:
-    """A mixture of Student-t distributions; without degrees of freedom, of Gaussians."""
+    """A mixture of Student-t distributions; without degrees of freedom, of Gaussians.
 
-    shares: Float[np.ndarray, " component"]
-    means: Float[np.ndarray, "component dimension"]
-    factors: Float[np.ndarray, "component dimension dimension"]
+    Several mixtures, one a part of the population, are one with further axes in front.
+    """
+
+    shares: Float[np.ndarray, "*part component"]
+    means: Float[np.ndarray, "*part component dimension"]
+    factors: Float[np.ndarray, "*part component dimension dimension"]
     degrees: float | None
 
     def sample(self, random: np.random.Generator, count: int) -> Vectors:
         """Independent draws."""
-        component = np.searchsorted(np.cumsum(self.shares)[:-1], random.random(count), side="right")
-        normals = random.standard_normal((self.means.shape[1], count))
+        parts, dimension = self.shares.shape[:-1], self.means.shape[-1]
+        ends = np.cumsum(self.shares, axis=-1)[..., :-1, None]
+        component = np.sum(random.random((*parts, 1, count)) >= ends, axis=-2)
+        normals = random.standard_normal((*parts, dimension, count))
         if self.degrees is not None:
-            normals /= np.sqrt(random.chisquare(self.degrees, count) / self.degrees)
-        shifts = np.take_along_axis(self.factors @ normals, component[None, None], axis=0)[0]
-        return self.means.T[:, component] + shifts
+            normals /= np.sqrt(random.chisquare(self.degrees, (*parts, 1, count)) / self.degrees)
+        every = _of_components(self.factors, normals)
+        every += self.means[..., None]
+        return np.take_along_axis(every, component[..., None, None, :], axis=-3)[..., 0, :, :]
 
-    def log_density(self, vectors: Vectors) -> Float[np.ndarray, " member"]:
+    def log_density(self, vectors: Vectors) -> Float[np.ndarray, "*part member"]:
         """Log density at each vector."""
+        logs = self._log_densities(vectors)
         with np.errstate(divide="ignore"):
-            shares = np.log(self.shares)
-        logs = _log_densities(vectors, self.means, self._inverses, self.degrees) + shares[:, None]
-        top = logs.max(axis=0)
-        return top + np.log(np.sum(np.exp(logs - top), axis=0))
+            logs += np.log(self.shares)[..., None]
+        top = logs.max(axis=-2, keepdims=True)
+        logs -= top
+        return top[..., 0, :] + np.log(np.sum(np.exp(logs, out=logs), axis=-2))
+
+    def _log_densities(self, vectors: Vectors) -> Float[np.ndarray, "*part component member"]:
+        """Of every component.  The factors are tiny: a threaded triangular solver costs a hundred times more on a busy
+        machine than a product with their inverses."""
+        dimension, degrees = vectors.shape[-2], self.degrees
+        white = _of_components(self._inverses, vectors)
+        white -= self._inverses @ self.means[..., None]
+        distances = np.sum(np.square(white, out=white), axis=-2)
+        constants = np.sum(np.log(np.diagonal(self._inverses, axis1=-2, axis2=-1)), axis=-1)[..., None]
+        if degrees is None:
+            return constants - 0.5 * (dimension * np.log(2 * np.pi) + distances)
+        total = 0.5 * (degrees + dimension)
+        scale = math.lgamma(total) - math.lgamma(0.5 * degrees) - 0.5 * dimension * math.log(degrees * math.pi)
+        return constants + scale - total * np.log1p(distances / degrees)
 
     @cached_property
-    def _inverses(self) -> Float[np.ndarray, "component dimension dimension"]:
+    def _inverses(self) -> Float[np.ndarray, "*part component dimension dimension"]:
         return np.linalg.inv(self.factors)
 
 
-def _log_densities(
-    vectors: Vectors, means: np.ndarray, inverses: np.ndarray, degrees: float | None
-) -> Float[np.ndarray, "component member"]:
-    """Of every component, given the inverses of their factors.
+def _of_components(
+    matrices: Float[np.ndarray, "*part component dimension dimension"], vectors: Vectors
+) -> Float[np.ndarray, "*part component dimension member"]:
+    """The products of all components' matrices with the same vectors, as one product a part."""
+    components, dimension = matrices.shape[-3:-1]
+    tall = matrices.reshape(*matrices.shape[:-3], components * dimension, dimension)
+    return (tall @ vectors).reshape(*vectors.shape[:-2], components, dimension, vectors.shape[-1])
 
-    The factors are tiny; a threaded triangular solver costs a hundred times more on a busy machine.
-    """
-    dimension = len(vectors)
-    white = inverses @ vectors
-    white -= inverses @ means[:, :, None]
-    distances = np.sum(np.square(white, out=white), axis=1)
-    constants = np.sum(np.log(np.diagonal(inverses, axis1=1, axis2=2)), axis=1)[:, None]
-    if degrees is None:
-        return constants - 0.5 * (dimension * np.log(2 * np.pi) + distances)
-    total = 0.5 * (degrees + dimension)
-    scale = math.lgamma(total) - math.lgamma(0.5 * degrees) - 0.5 * dimension * math.log(degrees * math.pi)
-    return constants + scale - total * np.log1p(distances / degrees)
+
+def side_by_side(mixtures: Sequence[StudentMixture]) -> StudentMixture:
+    """Mixtures of one family, one a part."""
+    return StudentMixture(
+        np.stack([mixture.shares for mixture in mixtures]),
+        np.stack([mixture.means for mixture in mixtures]),
+        np.stack([mixture.factors for mixture in mixtures]),
+        mixtures[0].degrees,
+    )
 
 
 class Proposal(Protocol):
@@ -161,35 +183,52 @@ class Mixture:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Expectation maximisation for Gaussian components, in coordinates where the cloud is round.
 
-        There, products of coordinates are of order one: densities and moments of all components are each one matrix
-        product with them.
+        There, products of coordinates are of order one: log densities of all components are one matrix product with
+        them, and so are the moments.
         """
         dimension, count = white.shape
-        products = (white[:, None] * white).reshape(dimension**2, count)
+        monomials = _Monomials(dimension)
+        features = monomials.of(white)
         centres = white[:, random.choice(count, self.components, p=weights)].T
         covariances = np.broadcast_to(0.5 * np.eye(dimension), (self.components, dimension, dimension))
         shares = np.full(self.components, 1 / self.components)
         for _ in range(self.iterations):
-            logs = _log_gaussians(white, products, centres, covariances)
-            with np.errstate(divide="ignore"):
-                logs += np.log(shares)[:, None]
+            logs = monomials.log_gaussians(shares, centres, covariances) @ features
             logs -= logs.max(axis=0)
-            responsibilities = np.exp(logs)
+            responsibilities = np.exp(logs, out=logs)
             responsibilities *= weights / responsibilities.sum(axis=0)
-            totals = np.maximum(responsibilities.sum(axis=1), 1e-300)
-            centres = responsibilities @ white.T / totals[:, None]
-            squares = (responsibilities @ products.T / totals[:, None]).reshape(covariances.shape)
+            totals, centres, squares = monomials.moments(responsibilities @ features.T)
             covariances = squares - centres[:, :, None] * centres[:, None, :] + RIDGE * np.eye(dimension)
             shares = totals / totals.sum()
         return shares, centres, covariances
 
 
-def _log_gaussians(
-    vectors: Vectors, products: np.ndarray, centres: np.ndarray, covariances: np.ndarray
-) -> Float[np.ndarray, "component member"]:
-    """Log densities of Gaussians up to a common constant, given all products of the vectors' coordinates."""
-    precisions = np.linalg.inv(covariances)
-    pulls = np.einsum("cij,cj->ci", precisions, centres)
-    constants = np.linalg.slogdet(precisions)[1] - np.einsum("ci,ci->c", pulls, centres)
-    distances = precisions.reshape(len(centres), -1) @ products - 2 * pulls @ vectors
-    return 0.5 * (constants[:, None] - distances)
+class _Monomials:
+    """One, the coordinates, and each product of two of them: what log densities of Gaussians are made of."""
+
+    def __init__(self, dimension: int):
+        self.dimension = dimension
+        self.rows, self.columns = np.triu_indices(dimension)
+        self.doubled = np.where(self.rows == self.columns, 0.5, 1.0)
+
+    def of(self, vectors: Vectors) -> Float[np.ndarray, "monomial member"]:
+        return np.concatenate([np.ones_like(vectors[:1]), vectors, vectors[self.rows] * vectors[self.columns]])
+
+    def log_gaussians(
+        self, shares: np.ndarray, centres: np.ndarray, covariances: np.ndarray
+    ) -> Float[np.ndarray, "component monomial"]:
+        """Coefficients of the log densities times shares, up to a common constant."""
+        precisions = np.linalg.inv(covariances)
+        pulls = (precisions @ centres[:, :, None])[:, :, 0]
+        constants = 0.5 * (np.linalg.slogdet(precisions)[1] - np.sum(pulls * centres, axis=1))
+        with np.errstate(divide="ignore"):
+            constants += np.log(shares)
+        return np.column_stack([constants, pulls, -self.doubled * precisions[:, self.rows, self.columns]])
+
+    def moments(self, sums: Float[np.ndarray, "component monomial"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Total weight, mean and mean products of each component, from weighted sums of the monomials."""
+        totals = np.maximum(sums[:, 0], 1e-300)
+        means = sums[:, 1:] / totals[:, None]
+        squares = np.empty((len(sums), self.dimension, self.dimension))
+        squares[:, self.rows, self.columns] = squares[:, self.columns, self.rows] = means[:, self.dimension :]
+        return totals, means[:, : self.dimension], squares

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from probsysid.errors import SamplingError
 from probsysid.hosts import agreed
 from probsysid.smc import shares
 from probsysid.smc import weights as w
 from probsysid.smc.anew import Fresh
+from probsysid.smc.fits import Fits
 from probsysid.smc.moves import Move
 from probsysid.smc.options import Sampler
 from probsysid.smc.proposals import Collapsed
@@ -142,83 +143,85 @@ class _Moving:
 
     def until_moved(self, cloud: Cloud) -> tuple[Cloud, Stats]:
         """Repeat moves until nearly every particle has moved."""
-        move: Any = self.sampler.move
-        cloud, fitted = self._begin(move, cloud)
+        cloud, fits = self._begin(self.sampler.move, cloud)
         moved = np.zeros(cloud.energy.shape, dtype=bool)
         rates: list[float] = []
         fresh = Fresh()
         while True:
-            cloud, accepted, *ratios = self._once(len(rates), cloud, move, fitted)
+            cloud, accepted, *ratios = self._once(len(rates), cloud, fits)
             moved |= accepted
             rates.append(float(accepted.mean()))
-            fresh = fresh.with_more(move, *ratios)
-            if moved.mean() >= self.sampler.moved or len(rates) == self.sampler.max_moves:
-                return cloud, Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name, fresh)
-            move, cloud, fitted = self._follow(move, cloud, fitted, rates[-1])
+            fresh = fresh.with_more(fits.move, *ratios)
+            share = float(moved.mean())
+            if share >= self.sampler.moved or len(rates) == self.sampler.max_moves:
+                return cloud, Stats(rates, share, len(rates) * moved.size, fits.move.name, fresh)
+            cloud, fits = self._follow(cloud, fits, rates[-1])
 
     def chains(self, cloud: Cloud) -> tuple[Cloud, Stats]:
         """Waste-free (Dau and Chopin 2022): chains from fewer particles, all of whose states are kept."""
-        move: Any = self.sampler.move
-        cloud, fitted = self._begin(move, cloud)
+        cloud, fits = self._begin(self.sampler.move, cloud)
         links = [cloud]
         rates: list[float] = []
         fresh = Fresh()
         moved = np.zeros(cloud.energy.shape, dtype=bool)
         for k in range(self.sampler.chain - 1):
             if k:
-                move, cloud, fitted = self._follow(move, cloud, fitted, rates[-1])
-            cloud, accepted, *ratios = self._once(k, cloud, move, fitted)
+                cloud, fits = self._follow(cloud, fits, rates[-1])
+            cloud, accepted, *ratios = self._once(k, cloud, fits)
             links.append(cloud)
             moved |= accepted
             rates.append(float(accepted.mean()))
-            fresh = fresh.with_more(move, *ratios)
-        return _side_by_side(links), Stats(rates, float(moved.mean()), len(rates) * moved.size, move.name, fresh)
+            fresh = fresh.with_more(fits.move, *ratios)
+        share = float(moved.mean())
+        return _side_by_side(links), Stats(rates, share, len(rates) * moved.size, fits.move.name, fresh)
 
-    def _follow(self, move: Move, cloud: Cloud, fitted: list[Any], acceptance: float) -> tuple[Move, Cloud, list[Any]]:
+    def _follow(self, cloud: Cloud, fits: Fits, acceptance: float) -> tuple[Cloud, Fits]:
         """The move to go on with, fitted anew if it is another one."""
-        following = move.fallback(acceptance)
-        return (move, cloud, fitted) if following == move else (following, *self._begin(following, cloud))
+        following = fits.move.fallback(acceptance)
+        return (cloud, fits) if following == fits.move else self._begin(following, cloud)
 
-    def _begin(self, move: Move, cloud: Cloud) -> tuple[Cloud, list[Any]]:
+    def _begin(self, move: Any, cloud: Cloud) -> tuple[Cloud, Fits]:
         """Fit a kind of move: the cloud with the density of its proposals, and the fits."""
-        fitted = self._fit(move)
-        return cloud._replace(proposal=self._proposal_density(move, fitted, cloud.theta)), fitted
+        fits = self._fit(move)
+        return cloud._replace(proposal=fits.log_density(cloud.theta)), fits
 
     @property
-    def _groups(self) -> list[slice]:
-        """Parts that share a proposal: every fourth of them, or every whole island by itself."""
-        if self.sampler.halves == 1:
-            return [slice(part, part + 1) for part in range(len(self.weights))]
-        count = min(GROUPS, len(self.weights))
-        return [slice(first, None, count) for first in range(count)]
+    def _group_of_part(self) -> Int[np.ndarray, " part"]:
+        """Parts of one group share a proposal: every fourth of them, or every whole island by itself."""
+        parts = np.arange(len(self.weights))
+        return parts if self.sampler.halves == 1 else parts % GROUPS
 
-    def _fit(self, move: Move) -> list[Any]:
+    def _fit(self, move: Move) -> Fits:
         """One proposal a group."""
         random = np.random.default_rng([*self.seeds, 1])
         try:
-            return [move.fit(random, *source) for source in self._sources()]
+            of_groups = [move.fit(random, *source) for source in self._sources()]
         except Collapsed as error:
             raise SamplingError(
                 f"the particles have collapsed at {self.target.describe(self.sample)}: {error}. Likely causes: too "
                 "few particles, a prior with hardly any mass where the data are, or a noise level fixed far too low.",
                 self.sample,
             ) from None
+        return Fits(move, [of_groups[group] for group in self._group_of_part])
 
     def _sources(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The particles and weights that each group's proposal is fitted to: those of all other groups, or of all where
         too few are left of those; of a whole island its own."""
+        group_of_part = self._group_of_part
+        groups = range(group_of_part.max() + 1)
         if self.sampler.halves == 1:
-            sources = [self._pooled(group) for group in self._groups]
+            sources = [self._pooled(group_of_part == group) for group in groups]
             for source in sources:
                 _check_span(*source)
             return sources
-        everything = self._pooled(slice(None))
+        others = [self._pooled(group_of_part != group) for group in groups]
+        if all(_different(*other) > len(self.theta) for other in others):
+            return others
+        everything = self._pooled(np.ones_like(group_of_part, dtype=bool))
         _check_span(*everything)
-        parts = np.arange(len(self.weights))
-        others = [self._pooled(np.delete(parts, group)) for group in self._groups]
         return [other if _different(*other) > len(self.theta) else everything for other in others]
 
-    def _pooled(self, parts: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _pooled(self, parts: Bool[np.ndarray, " part"]) -> tuple[np.ndarray, np.ndarray]:
         """Particles of some parts and their weights, every part counting as much as another."""
         weights = self.weights[parts]
         return self.theta[:, parts].reshape(len(self.theta), -1), weights.ravel() / len(weights)
@@ -229,17 +232,13 @@ class _Moving:
         return cloud._replace(prior=np.asarray(self.target.log_prior(flat)).reshape(cloud.energy.shape))
 
     def _once(
-        self, k: int, cloud: Cloud, move: Move, fitted: list[Any]
+        self, k: int, cloud: Cloud, fits: Fits
     ) -> tuple[Cloud, Bool[np.ndarray, "part member"], np.ndarray, np.ndarray]:
         """One Metropolis-Hastings step for every particle, with the full ratio: the particles after it, which of them
         moved, and log of target over proposal density, before at the particles and at the proposals."""
         random = np.random.default_rng([*self.seeds, 2, k])
-        theta = np.empty_like(cloud.theta)
-        for group, fit in zip(self._groups, fitted, strict=True):
-            current = cloud.theta[:, group]
-            theta[:, group] = move.propose(random, current.reshape(len(current), -1), fit).reshape(current.shape)
-        theta = agreed(theta, "proposals")
-        proposed = self._evaluate(theta)._replace(proposal=self._proposal_density(move, fitted, theta))
+        theta = agreed(fits.propose(random, cloud.theta), "proposals")
+        proposed = self._evaluate(theta)._replace(proposal=fits.log_density(theta))
         with np.errstate(invalid="ignore"):  # a proposal outside the prior or lost on the way: refused below
             ratio, proposed_ratio = (self._log_target(c) - c.proposal for c in (cloud, proposed))
             log_ratio = proposed_ratio - ratio
@@ -254,13 +253,6 @@ class _Moving:
             np.where(accepted, proposed.proposal, cloud.proposal),
         )
         return chosen, accepted, ratio, proposed_ratio
-
-    def _proposal_density(self, move: Move, fitted: list[Any], theta: np.ndarray) -> Float[np.ndarray, "part member"]:
-        density = np.empty(theta.shape[1:])
-        for group, fit in zip(self._groups, fitted, strict=True):
-            current = theta[:, group]
-            density[group] = move.log_density(current.reshape(len(current), -1), fit).reshape(current.shape[1:])
-        return density
 
     def _evaluate(self, theta: np.ndarray) -> Cloud:
         """The filter over all samples so far."""

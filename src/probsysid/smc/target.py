@@ -48,16 +48,14 @@ def browse(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.n
     own = getattr(target, "browse", None)  # over several hosts: results are exchanged once, not chunk by chunk
     if own is not None:
         return own(theta, stop)
-    state = None
+    state, first = None, 0
     total = np.zeros(theta.shape[-1])
-    first = 0
-    while True:
-        last = min(target.limit(first), stop)
-        state, rows = target.advance(state, theta, first, last)
-        energies = np.asarray(rows)[: last - first]
-        before = energies[:-1] if last == stop else energies
-        with np.errstate(invalid="ignore", over="ignore"):  # lost particles
-            total = total + before.sum(axis=0)
-        if last == stop:
-            return state, -finite_or_lost(total), finite_or_lost(energies[-1])
-        first = last
+    with np.errstate(invalid="ignore", over="ignore"):  # lost particles
+        while True:
+            last = min(target.limit(first), stop)
+            state, rows = target.advance(state, theta, first, last)
+            energies = np.asarray(rows)[: last - first]
+            total += (energies[:-1] if last == stop else energies).sum(axis=0)
+            if last == stop:
+                return state, -finite_or_lost(total), finite_or_lost(energies[-1])
+            first = last

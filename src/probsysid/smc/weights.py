@@ -11,8 +11,9 @@ from jaxtyping import Float
 
 LogWeights = Float[np.ndarray, "island member"]
 
-BISECTIONS, PRECISE = 60, 1e-10
-"""The tempering interval is halved until a share is known that precisely, or so many times."""
+BISECTIONS, PRECISE = 60, 1e-3
+"""The tempering interval is halved until a share is known that precisely, or so many times.  Any share is right; one
+that is a thousandth too small costs nothing."""
 
 
 class Weighted(NamedTuple):
@@ -41,8 +42,10 @@ def _size_and_log_sum(log_weights: LogWeights) -> tuple[Float[np.ndarray, " isla
     """Effective sample size, and log of the sum of weights, of each island."""
     top = np.max(log_weights, axis=-1, keepdims=True)
     safe = np.where(np.isfinite(top), top, 0.0)
-    weights = np.exp(log_weights - safe)
-    sums, squares = np.sum(weights, axis=-1), np.sum(weights**2, axis=-1)
+    weights = log_weights - safe
+    np.exp(weights, out=weights)
+    sums = np.sum(weights, axis=-1)
+    squares = np.sum(np.square(weights, out=weights), axis=-1)
     sizes = np.where(squares > 0, sums**2 / np.where(squares > 0, squares, 1.0), 0.0)
     with np.errstate(divide="ignore"):
         return sizes, np.log(sums) + safe[..., 0]
@@ -80,9 +83,12 @@ def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"
     The order of additions does not depend on how samples are grouped into blocks, so that a stream and a batch agree
     to the last bit.
     """
-    energies = finite_or_lost(energies).reshape(-1, *log_weights.shape)
-    path = np.subtract.accumulate(np.concatenate([log_weights[None], energies]))
-    lost = np.sum(np.isinf(energies) & np.isfinite(path[:-1]), axis=(1, 2))
+    kept = finite_or_lost(energies)
+    some_lost = kept is not energies
+    kept = kept.reshape(-1, *log_weights.shape)
+    path = np.concatenate([log_weights[None], kept])
+    np.subtract.accumulate(path, out=path)
+    lost = np.sum(np.isinf(kept) & np.isfinite(path[:-1]), axis=(1, 2)) if some_lost else np.zeros(len(kept), int)
     sizes, log_sums = _size_and_log_sum(path[1:])
     return Weighted(path[1:], sizes, log_sums - np.log(log_weights.shape[-1]), lost)
 
