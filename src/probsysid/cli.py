@@ -2,11 +2,11 @@
 
 import sys
 import warnings
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from probsysid import hosts
+from probsysid import __version__, hosts
 from probsysid.benchmarks import commands as benchmarks
 from probsysid.errors import InputError, SamplingError
 from probsysid.hosts import HostError
@@ -25,8 +25,18 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"probsysid {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _callback() -> None:
+def _callback(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
     """Commands are registered below, each from the part it belongs to."""
 
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from scipy.stats import iqr
 
 if TYPE_CHECKING:
     from probsysid.posterior import Posterior
@@ -48,11 +47,16 @@ def _mark_unlearnt(posterior: "Posterior", result: dict[str, list[str]]) -> None
             if not single or name not in result:
                 continue
             row = site.start + k
-            width = iqr(chosen[row]) / max(iqr(prior[row]), 1e-300)
+            width = _middle(chosen[row]) / max(_middle(prior[row]), 1e-300)
             if width > LEARNT:
                 result[name].append("at prior")
             elif _at_bound(site.prior.support, posterior.values[name], posterior.weights):
                 result[name].append("at bound")
+
+
+def _middle(values: np.ndarray) -> float:
+    """Width of the middle half."""
+    return float(np.subtract(*np.quantile(values, [0.75, 0.25])))
 
 
 def _at_bound(support: object, values: np.ndarray, weights: np.ndarray) -> bool:

@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.fft
-import scipy.signal
 from jaxtyping import Complex, Float, Int
 from numpy.polynomial import chebyshev
 
@@ -401,13 +400,15 @@ def _closed(residual: Samples) -> Float[np.ndarray, "period"]:
 
 def _continuation(samples: Samples) -> Float[np.ndarray, "margin"]:
     """What comes after the last sample, by linear prediction, faded out."""
+    from scipy.signal import lfilter, lfiltic  # half a second to import
+
     stretch = samples[-_PREDICTION_STRETCH:]
     order = min(_PREDICTION_ORDER, len(stretch) // 2)
     if order == 0:
         return np.zeros(_MARGIN)
     denominator = burg(stretch, order)
-    memory = scipy.signal.lfiltic([1.0], denominator, stretch[::-1])
-    predicted, _ = scipy.signal.lfilter([1.0], denominator, np.zeros(_MARGIN), zi=memory)
+    memory = lfiltic([1.0], denominator, stretch[::-1])
+    predicted, _ = lfilter([1.0], denominator, np.zeros(_MARGIN), zi=memory)
     return predicted * _fade(_MARGIN)
 
 

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, get_args
 
 import numpy as np
-import scipy.signal
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
@@ -557,7 +556,9 @@ def _frozen(value: Any) -> Any:
 
 def _lowpassed(values: Channel, ratio: int) -> Channel:
     """Every `ratio`-th sample of the values without what lies above the new half rate."""
-    return scipy.signal.resample_poly(values, 1, ratio, padtype="line")
+    from scipy.signal import resample_poly  # half a second to import, and rarely needed
+
+    return resample_poly(values, 1, ratio, padtype="line")
 
 
 # Drawing

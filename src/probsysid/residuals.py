@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpyro.distributions as dist
-import scipy.signal
 from jaxtyping import Float
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,11 +70,13 @@ def analyse(innovations: np.ndarray, measured: np.ndarray | None = None) -> Resi
         return None
     centred = values - values.mean()
     lags = min(LAGS, len(values) // 4)
-    full = scipy.signal.correlate(centred, centred, method="fft")[len(centred) - 1 :]
+    from scipy.signal import correlate  # half a second to import
+
+    full = correlate(centred, centred, method="fft")[len(centred) - 1 :]
     correlation = full[1 : lags + 1] / full[0]
     count = len(values)
     statistic = count * (count + 2) * np.sum(correlation**2 / (count - np.arange(1, lags + 1)))
-    return Residuals(values, samples, correlation, float(chi2.sf(statistic, lags)))
+    return Residuals(values, samples, correlation, float(chdtrc(lags, statistic)))
 
 
 def verdict(output: str, found: Residuals) -> str:

@@ -259,6 +259,10 @@ def test_help_has_an_example_or_says_what_it_reads(command: str) -> None:
     assert "Example" in result.stdout or "Reads" in result.stdout
 
 
+def test_the_version_is_told() -> None:
+    assert call("--version").stdout == f"probsysid {ps.__version__}\n"
+
+
 def test_a_mistake_at_the_shell_has_no_traceback(tmp_path: Path) -> None:
     study = write_study(tmp_path, STUDY.replace("particles = 64", "particle = 64"))
     shell = subprocess.run(

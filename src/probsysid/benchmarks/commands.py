@@ -6,7 +6,6 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-import matplotlib
 import numpy as np
 import typer
 from rich.console import Console
@@ -15,8 +14,6 @@ from probsysid import hosts
 from probsysid.benchmarks import bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Study
 from probsysid.benchmarks.data import SOURCES, VARIABLE, download, locate
-from probsysid.benchmarks.pictures import pictures
-from probsysid.benchmarks.report import write_report
 from probsysid.benchmarks.result import write_results
 from probsysid.benchmarks.run import REPORT, Finished, Outcome, finished, run, save
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
@@ -71,7 +68,6 @@ def benchmark(
 ) -> None:
     """Reproduce a published case study and score it against the paper, the limit and a trivial baseline."""
     options.join(address, host_count, host_index, host_timeout)
-    matplotlib.use("Agg")
     console = Console(quiet=not hosts.first())
     console.width = max(console.width, WIDTH)
     everything = case == "all"
@@ -155,8 +151,13 @@ def data(name: Annotated[str, typer.Argument(help="bouc-wen, silverbox, emps, or
 
 def write_all(outcome: Outcome, folder: Path) -> None:
     """Posterior, figures as PNG, and the report."""
+    import matplotlib
     from matplotlib import pyplot
 
+    from probsysid.benchmarks.pictures import pictures  # drawing takes a second to import
+    from probsysid.benchmarks.report import write_report
+
+    matplotlib.use("Agg")
     (folder / REPORT).unlink(missing_ok=True)  # it is the sign that all the rest belongs together
     save(outcome, folder)
     images: dict[str, bytes] = {}
