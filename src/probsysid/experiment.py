@@ -264,7 +264,7 @@ class FilterTarget:
         """Particles as the filter wants them, and their log prior.  The newest are kept: a sweep over the data asks for
         them chunk by chunk."""
         known, result = self._newest.get(record, (None, None))
-        if result is None or known is not theta:
+        if result is None or not _the_same(known, theta):
             result = self._preparation(record)(theta)
             self._newest[record] = theta, result
         return result
@@ -286,6 +286,14 @@ class FilterTarget:
     @cached_property
     def _newest(self) -> dict[int, tuple[Any, Any]]:
         return {}
+
+
+def _the_same(known: Any, theta: Any) -> bool:
+    """Whether two arrays are one, seen twice: nobody changes particles in place."""
+    if known is theta:
+        return True
+    both = isinstance(known, np.ndarray) and isinstance(theta, np.ndarray)
+    return both and known.__array_interface__ == theta.__array_interface__
 
 
 class Experiment(FilterTarget):
