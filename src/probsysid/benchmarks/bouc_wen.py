@@ -180,6 +180,7 @@ def study(folder: str | Path | None = None, variant: str = "bouc-wen", *, offici
     fine = Fit("Laplace posterior on the same training record, finely integrated", measured, training)
     true = exact()
     sampler = Sampler(particles=PARTICLES, max_moves=4)
+    short = Solver(smoothness={"x": 3, "z": 2}, substeps=1, linearisation="ekf1", diffusion="quasi-mle")
     noise = {"acceleration": noise_level(true["ddx"])}
     return Study(
         case="bouc-wen",
@@ -189,7 +190,7 @@ def study(folder: str | Path | None = None, variant: str = "bouc-wen", *, offici
         priors=priors(),
         initial={"x": 0.0, "dx": 0.0, "z": 0.0},
         methods={
-            "default": Method(Solver(smoothness={"x": 3, "z": 2}, substeps=1), sampler),
+            "default": Method(short, sampler),
             "paper": Method(Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES, bridge=NEVER), noise),
         },
         protocols=protocols,

@@ -45,7 +45,9 @@ STEPS = 4
 """Runge-Kutta steps a sample: a quarter of tau."""
 
 PARTICLES = 512
-SOLVER = Solver(smoothness=2, substeps=1)
+SOLVER = Solver(smoothness=2, substeps=1, linearisation="ekf1", diffusion="quasi-mle")
+"""Steps of 1 ms are short: there is no need to linearise again."""
+
 MODEL_ERROR = 0.1
 """Middle of its prior, m/s^2/sqrt(s): friction that varies along the screw by a few per cent of Fc / M."""
 
