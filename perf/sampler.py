@@ -23,7 +23,7 @@ from probsysid.benchmarks import silverbox
 from probsysid.experiment import Experiment
 from probsysid.identify import identify
 
-LIGHT = ps.Solver(smoothness=3, substeps=2)
+LIGHT = ps.Solver(smoothness=3, substeps=2, linearisation="ekf1", diffusion="quasi-mle")
 
 
 def run(samples: int, **changes: Any) -> ps.Posterior:
