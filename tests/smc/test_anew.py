@@ -106,3 +106,7 @@ def test_nothing_but_lost_proposals() -> None:
     product = uncertain()
     lost = Fresh().with_more(Independent(), fresh(0).particles, np.full((PARTS, MEMBERS), -np.inf))
     assert lost.better_than(product) is product
+
+
+def test_particles_that_are_all_lost_say_nothing_against_proposals() -> None:
+    assert anew.worth(np.full((2, 4), -np.inf), np.zeros((2, 4))) == 8

@@ -43,6 +43,11 @@ def test_normalised_weights_sum_to_one(logs: np.ndarray) -> None:
     np.testing.assert_allclose(w.normalise(logs.ravel()).sum(), 1, rtol=1e-13)
 
 
+def test_weights_are_normalised_however_large_their_logarithms() -> None:
+    np.testing.assert_allclose(w.normalise(np.array([-1e13, -1e13 + 1])), [1 / (1 + np.e), np.e / (1 + np.e)])
+    assert np.isnan(w.normalise(np.full(2, -np.inf))).all()
+
+
 @given(log_weights, energies, st.lists(st.integers(1, 6), max_size=3))
 def test_samples_in_any_portions_give_the_same_bits(logs: np.ndarray, rows: np.ndarray, cuts: list[int]) -> None:
     with np.errstate(invalid="ignore"):

@@ -55,7 +55,7 @@ def worth(particles: Ratios, proposals: Float[np.ndarray, "part proposal"]) -> f
     by_proposals = float(w.effective_size(proposals.reshape(1, -1))[0])
     with np.errstate(over="ignore"):
         typical = np.exp(w.log_mean(particles.ravel()) - w.log_mean(proposals.ravel()))
-    return min(by_proposals, proposals.size / float(typical))
+    return min(by_proposals, proposals.size / max(float(typical), 1e-300))
 
 
 def spread(log_evidence: Float[np.ndarray, " part"]) -> float:

@@ -65,8 +65,11 @@ def log_mean(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
 
 
 def normalise(log_weights: Float[np.ndarray, "*island member"]) -> Float[np.ndarray, "*island member"]:
-    """Weights that sum to one along the last axis."""
-    return np.exp(log_weights - log_sum_exp(log_weights)[..., None])
+    """Weights that sum to one along the last axis, however large the logarithms; NaN where no particle is left."""
+    top = np.max(log_weights, axis=-1, keepdims=True)
+    weights = np.exp(log_weights - np.where(np.isfinite(top), top, 0.0))
+    with np.errstate(invalid="ignore"):
+        return weights / np.sum(weights, axis=-1, keepdims=True)
 
 
 def finite_or_lost(energies: np.ndarray) -> np.ndarray:
