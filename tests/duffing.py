@@ -25,7 +25,7 @@ PRIORS = {
     "k3": dist.LogNormal(-1, 1.0),
 }
 INITIAL = {"x": 0.0, "dx": 0.0}
-SOLVER = ps.Solver(smoothness=4, substeps=1)
+SOLVER = ps.Solver(smoothness=4, substeps=1, linearisation="ekf1", diffusion="quasi-mle")  # quick to compile
 
 
 def measure(samples: int, seed: int = 0, intersample: str = "linear") -> ps.Record:

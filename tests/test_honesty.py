@@ -14,7 +14,7 @@ from scipy import stats
 import probsysid as ps
 from probsysid.simulate import simulate
 from probsysid.smc.target import browse
-from validation.honesty.problems import FINE, duffing
+from validation.honesty.problems import FINE, duffing, van_der_pol
 from validation.honesty.runge_kutta import CHUNK, RungeKuttaTarget
 from validation.honesty.study import Cell, run_one
 
@@ -59,6 +59,21 @@ def test_fixed_steps_that_are_too_long_are_honest_by_being_wider() -> None:
 @pytest.mark.parametrize("method", ["rk4", "paper"])
 def test_the_same_check_finds_dishonest_methods(method: str) -> None:
     assert root_mean_square(method, 1) > MOST
+
+
+@pytest.mark.long
+def test_steps_given_by_hand_are_honest_where_the_motion_jumps() -> None:
+    """One step a sample on a relaxation oscillation; what automatic steps use is lost there, or far off."""
+
+    def z_squares(method: str) -> list[float]:
+        results = [run_one(Cell(van_der_pol, method, 1), index) for index in range(SETS)]
+        known = [q for r in results if "quantities" in r for q in r["quantities"].values()]
+        return [((q["mean"] - q["truth"]) / q["sd"]) ** 2 for q in known]
+
+    fixed, plain = z_squares("fixed"), z_squares("plain")
+    assert len(fixed) == 2 * SETS
+    assert np.sqrt(np.mean(fixed)) < MOST
+    assert not plain or np.sqrt(np.mean(plain)) > MOST
 
 
 # The gold standard itself

@@ -13,7 +13,7 @@ DT = 0.2
 FINE = 32
 """Runge-Kutta steps a sample for the truth: its error is 1e-9 of the motion."""
 
-SOLVER = ps.Solver(smoothness=4, substeps=2)
+SOLVER = ps.Solver(smoothness=4, substeps=2, linearisation="ekf1", diffusion="quasi-mle")
 
 MODEL = ps.Model(
     coordinates={"x": 2},

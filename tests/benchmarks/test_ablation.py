@@ -8,7 +8,9 @@ from probsysid.benchmarks.ablation import table, take, trials
 from probsysid.benchmarks.case import Method
 from probsysid.odefilter.linearise import EKF0, EKF1
 
-OURS = Method(ps.Solver(substeps=4), ps.Sampler(particles=64), noise={}, initial=None)
+OURS = Method(
+    ps.Solver(substeps=4, linearisation="ekf1", diffusion="quasi-mle"), ps.Sampler(particles=64), noise={}, initial=None
+)
 PAPERS = Method(ps.Solver.paper(substeps=4), ps.Sampler.paper(particles=64), noise={"x": 1e-6}, initial={"x": 0.0})
 
 

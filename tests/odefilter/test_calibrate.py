@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import probsysid  # noqa: F401  (double precision)
+from probsysid.errors import InputError
 from probsysid.odefilter import iwp
 from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE, UnitVariance, first_guess, unit_variances
 from tests.odefilter.textbook import Estimator, UnitVariances, digits
@@ -41,7 +42,18 @@ def test_unit_variances_of_a_long_uniform_record_settle() -> None:
     np.testing.assert_allclose(long[:-1], unit_variances(4, 2, changing, 1, False)[:-1], rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [QuasiMLE(), Dynamic(), Dynamic(5.0), Fixed(0.3), Fixed((0.3, 0.7))])
+ESTIMATORS = [
+    QuasiMLE(),
+    Dynamic(),
+    Dynamic(5.0),
+    Dynamic(0.0, shrinkage=2.0),
+    Dynamic(1.0, shrinkage=0.5),
+    Fixed(0.3),
+    Fixed((0.3, 0.7)),
+]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_estimators_on_a_sequence_of_residuals(kind: Any) -> None:
     rng = np.random.default_rng(0)
     residuals, units, local = rng.normal(size=30), rng.uniform(0.5, 2, 30), 0.4
@@ -80,3 +92,24 @@ def test_dynamic_forgets() -> None:
     weights = np.exp(-np.arange(5) / 4)
     assert float(found) == pytest.approx(np.exp(-1) / weights.sum(), rel=1e-14)
     assert float(Dynamic().update([], 3.0, UnitVariance(100.0, 2.0), 0)[1]) == pytest.approx(4.5, rel=1e-15)
+
+
+def test_a_chance_zero_is_not_certainty() -> None:
+    """Residuals of one, then one of zero: the mean of all steps counts for half an observation."""
+    kind = Dynamic(0.0, shrinkage=0.5)
+    memory = kind.start(1.0)
+    for residual in (1.0, 1.0, 0.0):
+        memory, found = kind.update(memory, residual, UnitVariance(1.0, 1.0), 0)
+    assert float(found) == pytest.approx(0.5 * 0.75 / 1.5, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"memory": -1.0}, r"Dynamic: memory is -1\.0; it must be a finite number, 0 or more\."),
+        ({"shrinkage": float("nan")}, r"Dynamic: shrinkage is nan; it must be a finite number, 0 or more\."),
+    ],
+)
+def test_dynamic_refuses(settings: dict[str, float], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Dynamic(**settings)

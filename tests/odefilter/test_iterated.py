@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import probsysid as ps
+from probsysid.odefilter import iwp
+from probsysid.odefilter.array_step import ArraySystem
+from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.step import System
 
 TIMES = 0.35 * np.arange(12)
 
@@ -19,7 +23,8 @@ def van_der_pol(s: Any, u: Any, p: Any) -> dict[str, Any]:
 
 
 def solution(dynamics: Any, iterations: int) -> ps.Solution:
-    solver = ps.Solver(smoothness=3, substeps=1, linearisation=ps.EKF1(iterations=iterations))
+    """With a known diffusion: it would be estimated from another residual."""
+    solver = ps.Solver(smoothness=3, substeps=1, linearisation=ps.EKF1(iterations=iterations), diffusion=1.0)
     return ps.solve(ps.Model({"x": 2}, dynamics), {}, TIMES, initial={"x": 1.0}, solver=solver)
 
 
@@ -41,6 +46,40 @@ def test_iterated_to_the_end_the_mean_obeys_the_ode() -> None:
     """Linearised once, it obeys the tangent at the prediction; the limit of iteration obeys the ODE itself."""
     assert miss(solution(van_der_pol, 0)) > 0.1
     assert miss(solution(van_der_pol, 6)) < 1e-6
+
+
+@pytest.mark.parametrize("form", [System, ArraySystem])
+def test_the_unit_of_a_stiff_residual_counts_its_slopes(form: Any) -> None:
+    """H Q H' over the entry of Q that the highest derivative has, with H = (-J, 1) and the noise of one coordinate."""
+    layout, step = Layout((2, 1), (3, 2)), 0.35
+    model = ps.Model({"x": 2, "z": 1}, lambda s, u, p: {"x": -6 * s.dx - 2 * s.x + s.z, "z": -3 * s.z + s.x})
+    system = form(model, layout, ps.EKF1(iterations=3), ps.QuasiMLE())
+    scales = layout.scales(step)
+    slopes = np.array([[-2.0, -6.0, 1.0], [1.0, 0.0, -3.0]])
+    scaled = slopes * scales[list(layout.physical)] / scales[list(layout.highest)][:, None]
+    found = (
+        system._stretches(scaled)
+        if form is ArraySystem
+        else [system._stretch(list(row), c) for c, row in enumerate(scaled)]
+    )
+    for c, (first, q, h) in enumerate([([2.0, 6.0, 1.0, 0.0], 3, 2), ([3.0, 1.0, 0.0], 2, 1)]):
+        unscaled = iwp.process(q) * np.outer(iwp.scale(q, step), iwp.scale(q, step))
+        assert float(found[c]) == pytest.approx(first @ unscaled @ first / unscaled[h, h], rel=1e-12)
+    assert float(found[0]) > 2  # what a diffusion would be too large by
+
+
+@pytest.mark.long
+def test_the_diffusion_comes_from_the_last_linearisation() -> None:
+    """Of a linear ODE all linearisations are the same: the diffusion of its first step is z^2 / (s stretch)."""
+    stiff = ps.Model({"x": 2}, lambda s, u, p: {"x": -6 * s.dx})
+    times, given = 0.35 * np.arange(2), dict(initial={"x": 0.0, "dx": 1.0})
+    ways = ps.EKF1(), ps.EKF1(iterations=1)
+    once, again = (
+        ps.solve(stiff, {}, times, **given, solver=ps.Solver(3, 1, way, ps.Dynamic())).diffusion["x"] for way in ways
+    )
+    row = np.array([0.0, 6.0, 1.0, 0.0])
+    noise = iwp.process(3) * np.outer(iwp.scale(3, 0.35), iwp.scale(3, 0.35))
+    np.testing.assert_allclose((once / again) ** 2, row @ noise @ row / noise[2, 2], rtol=1e-9)
 
 
 def test_iterations_are_counted() -> None:

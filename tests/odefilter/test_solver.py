@@ -1,10 +1,12 @@
 """Settings of the solver: choices, automatic ones, and the sentences when one is wrong."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import probsysid as ps
+from probsysid.adequacy import chosen
 from probsysid.odefilter.linearise import EKF0, EKF1
 
 
@@ -20,6 +22,17 @@ def test_defaults() -> None:
     assert system.joint and not system.restarts and system.ode_noise == 0.0
     assert solver.steps == 1
     assert system.layout.smoothness == (4, 3)  # the order plus two
+
+
+def test_steps_that_are_given_may_be_long() -> None:
+    """They get what is honest at long steps, unless something else is asked for; chosen steps keep what they had."""
+    given = ps.Solver(substeps=1)
+    assert given.linearisation == EKF1(iterations=3)
+    assert given.diffusion == ps.Dynamic(1.0, shrinkage=0.5)
+    assert ps.Solver(substeps=1, linearisation="ekf1", diffusion="quasi-mle") == replace(ps.Solver(), substeps=1)
+    assert chosen(ps.Solver(), level=2).linearisation == EKF1()
+    assert ps.Solver(substeps=2, diffusion=1.0).linearisation == EKF1(iterations=3)
+    assert ps.Solver.paper().linearisation == EKF0()
 
 
 def test_the_papers_choices() -> None:

@@ -151,8 +151,19 @@ class Estimator:
     def __init__(self, kind: Any, coordinate: int, guess: Any, numbers: Numbers):
         self.kind, self.coordinate, self.numbers = kind, coordinate, numbers
         self.total, self.weight = guess, numbers.convert(1)  # the guess counts as one observation
+        self.squares = [guess]
 
     def update(self, residual: Any, unit: Any, local: Any) -> Any:
+        self.squares.append(residual**2 / unit)
+        shrinkage = self.numbers.convert(getattr(self.kind, "shrinkage", 0))
+        if shrinkage == 0:
+            return self.local(residual, unit, local)
+        newest = self.kind.memory == 0
+        found, weight = self.local(residual, unit, local), self.numbers.convert(1) if newest else self.weight
+        return (weight * found + shrinkage * sum(self.squares) / len(self.squares)) / (weight + shrinkage)
+
+    def local(self, residual: Any, unit: Any, local: Any) -> Any:
+        """Without the mean of all steps."""
         if isinstance(self.kind, Fixed):
             scale = self.kind.scale
             return self.numbers.convert(scale[self.coordinate] if isinstance(scale, tuple) else scale) ** 2

@@ -13,17 +13,14 @@ from validation.honesty.summary import Row
 COLOURS = {
     "rk4": "#D55E00",
     "paper": "#CC79A7",
-    "fixed": "#56B4E9",
-    "iterated": "#009E73",
+    "plain": "#56B4E9",
+    "fixed": "#009E73",
     "auto": "#0072B2",
     "gold": "#000000",
 }
 """From Okabe and Ito's set, which colour-blind readers tell apart; markers differ as well."""
 
-SHORT = {"iterated": "iter."}
-"""Names that would not fit under their columns."""
-
-MARKERS = {"rk4": "v", "paper": "s", "fixed": "^", "iterated": "P", "auto": "o", "gold": "D"}
+MARKERS = {"rk4": "v", "paper": "s", "plain": "^", "fixed": "P", "auto": "o", "gold": "D"}
 
 STYLE = {"font.size": 7, "axes.titlesize": 8, "axes.linewidth": 0.6, "legend.fontsize": 7}
 COLUMN = 3.5
@@ -46,8 +43,9 @@ def strips(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
             axis.axhspan(-1.645, 1.645, color="0.87", lw=0)
             axis.axhline(0, color="0.5", lw=0.6)
             columns = all_cells([name])
+            places = _places(columns)
             for row in cells:
-                _strip(axis, columns.index(row.cell), row)
+                _strip(axis, places[columns.index(row.cell)], row)
             axis.set_yscale("symlog", linthresh=3, linscale=1.2)
             axis.set_ylim(-1.6 * FARTHEST, 1.6 * FARTHEST)
             axis.set_yticks([-1000, -100, -10, -2, 0, 2, 10, 100, 1000])
@@ -55,13 +53,18 @@ def strips(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
             axis.minorticks_off()
             axis.set_title(name, loc="left")
             axis.set_ylabel("z-score")
-            axis.set_xlim(-0.6, len(columns) - 0.4)
-            axis.set_xticks(range(len(columns)), [_label(cell) for cell in columns])
+            axis.set_xlim(-0.6, places[-1] + 0.6)
+            axis.set_xticks(places, [_label(cell) for cell in columns])
         axes[-1].set_xlabel("likelihood, and its steps a sample")
         _save(figure, path)
 
 
-def _strip(axis: Any, x: int, row: Row) -> None:
+def _places(columns: Sequence[Cell]) -> np.ndarray:
+    """Of the columns: those with a name of their own need more room."""
+    return np.cumsum([1.0 if cell.steps else 1.5 for cell in columns]) - 1
+
+
+def _strip(axis: Any, x: float, row: Row) -> None:
     if row.failed:
         axis.annotate(f"{row.failed}\nlost", (x, 0.3 * FARTHEST), ha="center", va="center", fontsize=6)
     z = np.array(list(row.scores.values())).ravel()
@@ -81,8 +84,8 @@ def _strip(axis: Any, x: int, row: Row) -> None:
 def _label(cell: Cell) -> str:
     """The steps, and the method under the middle one."""
     if not cell.steps:
-        return f"\n{SHORT.get(cell.method, cell.method)}"
-    return f"{cell.steps}\n{SHORT.get(cell.method, cell.method)}" if cell.steps == 2 else f"{cell.steps}"
+        return f"\n{cell.method}"
+    return f"{cell.steps}\n{cell.method}" if cell.steps == 2 else f"{cell.steps}"
 
 
 def widths(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
@@ -112,7 +115,7 @@ def widths(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
         for axis in axes[-1]:
             axis.set_xlabel("sd / sd of gold")
         order = [method for method in COLOURS if method in seen]
-        figure.legend([seen[m] for m in order], order, loc="outside lower center", ncols=5, frameon=False)
+        figure.legend([seen[m] for m in order], order, loc="outside lower center", ncols=3, frameon=False)
         _save(figure, path)
 
 

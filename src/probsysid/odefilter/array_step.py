@@ -171,11 +171,15 @@ class ArraySystem(System):
         scales = sample.scales
         mean = jnp.zeros_like(state.mean).at[self._wanted].set(self._transition @ state.mean[self._kept])
         values, slopes = self._dynamics(particle, mean, inputs, scales)
-        memory, variance = self._diffusions(state, particle, mean[self._highest] - values, unit)
+        memory, variance = self._diffusions(state, particle, mean[self._highest] - values, slopes, unit)
         rows = self._predicted(state, variance)
         factor, new_mean = self._given_ode(rows, mean, values, slopes, scales)
-        for _ in range(self.linearisation.iterations):
+        again = self.linearisation.iterations
+        for k in range(again):
             values, slopes = self._dynamics_from(particle, mean, new_mean, inputs, scales)
+            if k == again - 1:
+                memory, variance = self._diffusions(state, particle, mean[self._highest] - values, slopes, unit)
+                rows = self._predicted(state, variance)
             factor, new_mean = self._given_ode(rows, mean, values, slopes, scales)
         return State(new_mean, factor, slopes, memory, variance)
 
@@ -197,13 +201,26 @@ class ArraySystem(System):
         values, slopes = self._dynamics(particle, corrected, inputs, scales)
         return values + slopes @ (mean - corrected)[self._physical], slopes
 
-    def _diffusions(self, state: State, particle: Particle, residuals: Any, unit: Any) -> tuple[list[Any], Any]:
+    def _diffusions(
+        self, state: State, particle: Particle, residuals: Any, slopes: Any, unit: Any
+    ) -> tuple[list[Any], Any]:
         n, q = np.array(self.layout.orders), np.array(self.layout.smoothness)
         units = UnitVariance(unit, jnp.asarray(1 / (2 * q + 1 - 2 * n)))
+        if self.linearisation.iterations:
+            stretch = self._stretches(slopes)
+            units = UnitVariance(units.running * stretch, units.local * stretch)
         memory, variance = jax.vmap(self.diffusion.update)(state.diffusion, residuals, units, np.arange(len(n)))
         if particle.model_error is not None:
             variance = variance + jnp.stack(particle.model_error) ** 2
         return memory, jnp.maximum(variance, FLOOR)
+
+    def _stretches(self, slopes: Any) -> Float[Array, "coordinate"]:
+        """`System._stretch` of all coordinates."""
+        noise, coordinate = self.layout.process_factor, np.array(self.layout.coordinate)
+        own = coordinate[:, None] == np.arange(len(self._highest))  # a coordinate's noise is in columns of its own
+        highest = noise[self._highest]
+        rows = highest - slopes @ noise[self._physical]
+        return jnp.sum(jnp.where(own.T, rows**2, 0.0), axis=1) / np.sum(highest**2, axis=1)
 
     def _predicted(self, state: State, variance: Any) -> Float[Array, "wanted column"]:
         """[A L, sigma sqrt(Q)] of the wanted components."""

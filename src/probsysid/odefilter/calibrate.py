@@ -3,7 +3,8 @@
 The filter's own evidence is how far the predicted derivative misses the ODE: the residual z.  For unit diffusion
 its variance would be s; so z^2 / s is one observation of the squared diffusion (paper, section Calibration).  The
 variance s belongs to a zeroth-order filter without data, for which it depends on the step alone: the same number
-for every particle, computed once (`unit_variances`).
+for every particle, computed once (`unit_variances`).  A linearisation that is renewed at the corrected state has a
+residual of its own, with a variance that follows from its slopes (`System._stretch`).
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from probsysid.checks import is_real
+from probsysid.errors import InputError
 from probsysid.odefilter import iwp
 
 FLOOR = 1e-200
@@ -65,20 +68,40 @@ class Dynamic:
 
     Args:
         memory: steps after which an observation has lost all but 1/e of its weight; 0 uses the newest alone.
+        shrinkage: observations that the mean over all steps counts for.  Without it, a residual that happens to be near
+            zero looks like certainty.
     """
 
     memory: float = 0.0
+    shrinkage: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "shrinkage"):
+            value = getattr(self, name)
+            if not (is_real(value) and 0 <= value < float("inf")):
+                raise InputError(f"Dynamic: {name} is {value!r}; it must be a finite number, 0 or more.")
 
     def start(self, guess: Any) -> list[Any]:
-        return [guess, jnp.ones(())] if self.memory > 0 else []
+        local = [guess, jnp.ones(())] if self.memory > 0 else []
+        return [guess, jnp.ones(()), *local] if self.shrinkage > 0 else local
 
     def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
+        square = residual * residual
+        if not self.shrinkage:
+            kept, total, weight = self._local(memory, square, unit)
+            return kept, total / weight
+        everything, mean = QuasiMLE().update(memory[:2], residual, unit, coordinate)
+        kept, total, weight = self._local(memory[2:], square, unit)
+        return [*everything, *kept], (total + self.shrinkage * mean) / (weight + self.shrinkage)
+
+    def _local(self, memory: list[Any], square: Any, unit: UnitVariance) -> tuple[list[Any], Any, Any]:
+        """New memory, and the sum and number of the observations that are remembered."""
         if not memory:
-            return memory, residual * residual / unit.local
+            return memory, square / unit.local, 1.0
         keep = float(np.exp(-1 / self.memory))
         total, weight = memory
-        total, weight = keep * total + residual * residual / unit.running, keep * weight + 1
-        return [total, weight], total / weight
+        total, weight = keep * total + square / unit.running, keep * weight + 1
+        return [total, weight], total, weight
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class EKF1:
 
     Args:
         iterations: how many times it is renewed at the corrected state (iterated EKF): for steps so long that the
-            prediction is far off.
+            prediction is far off.  The diffusion is then estimated from the residual of the last linearisation.
     """
 
     iterations: int = 0

@@ -29,6 +29,13 @@ LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1()}
 DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic()}
 CONDITIONINGS = ("joint", "solver")
 
+AUTOMATIC: tuple[Linearisation, Diffusion] = EKF1(), QuasiMLE()
+"""For steps that are made short enough: a prediction is then close to the motion."""
+
+GIVEN: tuple[Linearisation, Diffusion] = EKF1(iterations=3), Dynamic(1.0, shrinkage=0.5)
+"""For steps that may be too long: z-scores of 1.0 to 1.3 at one step a sample (docs/validation.md), for 1.5 to 1.8
+times the cost of a step."""
+
 
 @dataclass(frozen=True)
 class Solver:
@@ -39,8 +46,10 @@ class Solver:
             for each coordinate by name.  `"auto"` takes the order plus two, `"paper"` plus one.
         substeps: integration steps a sampling interval.  `"auto"` lets `identify` find out how many the data need
             (1, 2, 4, ... 32) and is one step for `solve`.
-        linearisation: `EKF1()` (default) or `EKF0()`; or their names in lower case.
-        diffusion: `QuasiMLE()` (default), `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.
+        linearisation: `EKF1()` or `EKF0()`; or their names in lower case.  By default `EKF1()` where steps are
+            automatic, and `EKF1(iterations=3)` where they are given, and so may be long.
+        diffusion: `QuasiMLE()`, `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.  By default
+            `QuasiMLE()` where steps are automatic, and `Dynamic(1.0, shrinkage=0.5)` where they are given.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
             that data judge the parameters and never correct the state.
         ode_noise: standard deviation to which the ODE is imposed, in units of the highest derivative; 0 is exactly.
@@ -51,13 +60,18 @@ class Solver:
 
     smoothness: int | Mapping[str, int] | Literal["auto", "paper"] = "auto"
     substeps: int | Literal["auto"] = "auto"
-    linearisation: Linearisation | str = EKF1()
-    diffusion: Diffusion | str | float = QuasiMLE()
+    linearisation: Linearisation | str | None = None
+    diffusion: Diffusion | str | float | None = None
     conditioning: Literal["joint", "solver"] = "joint"
     ode_noise: float = 0.0
     model_error: Mapping[str, Any] | tuple[tuple[str, Any], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        linearisation, diffusion = AUTOMATIC if self.substeps == "auto" else GIVEN
+        if self.linearisation is None:
+            object.__setattr__(self, "linearisation", linearisation)
+        if self.diffusion is None:
+            object.__setattr__(self, "diffusion", diffusion)
         object.__setattr__(self, "linearisation", choose("linearisation", self.linearisation, LINEARISATIONS))
         if is_real(self.diffusion):
             object.__setattr__(self, "diffusion", Fixed(float(self.diffusion)))  # type: ignore[arg-type]
@@ -96,8 +110,8 @@ class Solver:
         layout = self.layout(model)
         self._check_diffusion(model)
         room = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
-        assert not isinstance(self.linearisation, str)
-        assert not isinstance(self.diffusion, (str, float))
+        assert self.linearisation is not None and not isinstance(self.linearisation, str)
+        assert self.diffusion is not None and not isinstance(self.diffusion, (str, float))
         form = System if layout.size <= LARGEST_UNROLLED else ArraySystem
         return form(
             model,

@@ -230,12 +230,15 @@ class System:
         layout, scales = self.layout, sample.scales
         mean = _apply(layout.transition, state.mean)
         values, slopes = self._linearised_dynamics(particle, mean, inputs, scales)
-        residuals = [mean[i] - value for i, value in zip(layout.highest, values, strict=True)]
-        memory, variance = self._diffusion(state, particle, residuals, unit)
+        memory, variance = self._diffusion(state, particle, mean, values, slopes, unit)
         rows = self._predicted_rows(state, variance)
         free_rows, new_mean = self._conditioned(rows, mean, values, slopes, scales)
-        for _ in range(self.linearisation.iterations):
+        again = self.linearisation.iterations
+        for k in range(again):
             values, slopes = self._relinearised(particle, mean, new_mean, inputs, scales)
+            if k == again - 1:  # the residual at a prediction that is far off says little about the step
+                memory, variance = self._diffusion(state, particle, mean, values, slopes, unit)
+                rows = self._predicted_rows(state, variance)
             free_rows, new_mean = self._conditioned(rows, mean, values, slopes, scales)
         return State(new_mean, gaussian.triangularise(free_rows), self._exact(slopes), memory, variance)
 
@@ -284,18 +287,35 @@ class System:
         return values, slopes
 
     def _diffusion(
-        self, state: State, particle: Particle, residuals: list[Any], unit: Any
+        self, state: State, particle: Particle, mean: list[Any], values: list[Any], slopes: list[Row], unit: Any
     ) -> tuple[list[list[Any]], list[Any]]:
         memories, variances = [], []
-        for c, residual in enumerate(residuals):
+        for c, (i, value) in enumerate(zip(self.layout.highest, values, strict=True)):
             n, q = self.layout.orders[c], self.layout.smoothness[c]
-            local = 1 / (2 * q + 1 - 2 * n)
-            memory, variance = self.diffusion.update(state.diffusion[c], residual, UnitVariance(unit[c], local), c)
+            units = UnitVariance(unit[c], 1 / (2 * q + 1 - 2 * n))
+            if self.linearisation.iterations:
+                stretch = self._stretch(slopes[c], c)
+                units = UnitVariance(units.running * stretch, units.local * stretch)
+            memory, variance = self.diffusion.update(state.diffusion[c], mean[i] - value, units, c)
             if particle.model_error is not None:
                 variance = variance + particle.model_error[c] ** 2
             memories.append(memory)
             variances.append(jnp.maximum(variance, FLOOR))
         return memories, variances
+
+    def _stretch(self, slope: Row, coordinate: int) -> Any:
+        """Variance of the linearised residual from the newest step's noise, over that of the zeroth-order residual.
+
+        Where the ODE is stiff, noise that moves the highest derivative moves what the ODE says of it as well, and the
+        residual is the larger of the two for the same diffusion.
+        """
+        layout = self.layout
+        own = [k for k, i in enumerate(layout.coordinate) if i == coordinate]
+        noise = _sparse(layout.process_factor[:, own])
+        highest = noise[layout.highest[coordinate]]
+        along = gaussian.combine(slope, [noise[i] for i in layout.physical])
+        row = [gaussian.subtract(x, y) for x, y in zip(highest, along, strict=True)]
+        return gaussian.dot(row, row) / gaussian.dot(highest, highest)
 
     def _predicted_rows(self, state: State, variance: list[Any]) -> list[Row]:
         """[A L, sigma sqrt(Q)], row by row."""

@@ -1,0 +1,200 @@
+"""The cheapest smoothness: what a sample costs with each, at the steps that these data need.
+
+python -m validation.smoothness [--problem NAME ...] [--json FILE]
+
+For particles of one posterior, likelihoods with every smoothness and number of steps are held against those of a fine
+Runge-Kutta integration (`loss`: share of the effective sample size that the difference would cost), and timed.  The
+cases outside the honesty matrix are held against the filter at its finest instead; the Silverbox needs PROBSYSID_DATA.
+Set JAX_ENABLE_COMPILATION_CACHE=false to see what compiling takes.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import probsysid as ps
+from probsysid import dist
+from probsysid.benchmarks import silverbox
+from probsysid.experiment import Experiment, Question
+from probsysid.identify import default_noise, sample_all
+from probsysid.simulate import simulate
+from probsysid.smc import ibis
+from probsysid.smc.accuracy import FINEST, TOLERANCE, Computed, first_level, loss
+from probsysid.smc.history import History
+from probsysid.smc.ibis import Run
+from probsysid.smc.target import browse
+from validation.honesty.problems import PROBLEMS
+from validation.honesty.runge_kutta import RungeKuttaTarget
+
+SAMPLER = ps.Sampler(particles=256, islands=1)
+BEYOND = (1, 2, 3, 4)
+"""Derivatives that the prior carries beyond the order of the ODE."""
+LARGEST = 11
+"""Components of the largest state that is tried: programs of larger ones take minutes to compile."""
+LEVELS = range(FINEST)
+STEPS = 64
+"""Of Runge-Kutta, an interval, for the record that is made here."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question with its data, and the target that counts as exact; None for the filter's own finest."""
+
+    question: Question
+    record: ps.Record
+    exact: Any = None
+
+
+def honesty(name: str) -> Case:
+    """The first data set of a system of the honesty matrix."""
+    problem = PROBLEMS[name]
+    record = problem.record(0)
+    question = Question.make(problem.model, ps.Solver(), problem.priors, problem.noise, [problem.initial], None)
+    return Case(question, record, RungeKuttaTarget(problem, record, problem.fine))
+
+
+def silverbox_training() -> Case:
+    """The training record of the benchmark, with noise and start inferred."""
+    study = silverbox.study()
+    noise = {"position": default_noise("position", [study.record])}
+    question = Question.make(study.model, ps.Solver(), study.priors, noise, [study.initial], None)
+    return Case(question, study.record)
+
+
+def linear_input() -> Case:
+    """A Duffing oscillator at 20 samples a period whose force is linear between samples: derivatives jump at each."""
+    model = PROBLEMS["duffing"].model
+    random = np.random.default_rng(0)
+    lines, dt, samples = np.linspace(0.2, 2.5, 40), 0.25, 2000
+    angles = dt * np.arange(samples)[:, None] * lines + random.uniform(0, 2 * np.pi, len(lines))
+    record = ps.Record(inputs={"force": np.cos(angles).sum(axis=1) / np.sqrt(60)}, dt=dt, intersample="linear")
+    truth = {"m": 1.0, "c": 0.2, "k": 1.0, "k3": 0.5}
+    values = {name: np.array([value]) for name, value in truth.items()}
+    outputs, _, _ = simulate(model, values, np.array([[0.5], [-0.3]]), record, STEPS)
+    noisy = outputs["position"][0] + 0.1 * random.standard_normal(samples)
+    priors = {name: dist.LogNormal(np.log(value), 0.4) for name, value in truth.items()}
+    initial = {"x": dist.Normal(0.0, 1.0), "dx": dist.Normal(0.0, 1.0)}
+    question = Question.make(model, ps.Solver(), priors, {"position": dist.LogNormal(-2.1, 0.5)}, [initial], None)
+    return Case(question, record.replace(outputs={"position": noisy}))
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    **{name: lambda name=name: honesty(name) for name in PROBLEMS},  # type: ignore[misc]
+    "linear-input": linear_input,
+    "silverbox": silverbox_training,
+}
+
+
+def posterior(case: Case) -> Run:
+    """Particles of the posterior with the default solver."""
+    target = Experiment(case.question, (case.record,), SAMPLER.particles)
+    run = ibis.start(target, SAMPLER, 0, first_level(target))
+    return sample_all(run, History(1), target, SAMPLER, _ignore, _ignore)
+
+
+def _ignore(*_: Any) -> None:
+    """Neither progress nor checkpoints."""
+
+
+def likelihood(target: Any, theta: Any) -> np.ndarray:
+    """Of the whole record."""
+    _, before, last = browse(target, theta, target.samples)
+    return before - last
+
+
+def experiment(case: Case, beyond: int) -> Experiment:
+    """The question with that many derivatives beyond the order."""
+    smoothness = {name: order + beyond for name, order in case.question.model.coordinates.items()}
+    question = Question.make(
+        case.question.model,
+        ps.Solver(smoothness=smoothness),
+        case.question.priors,
+        case.question.noise,
+        case.question.initials,
+        None,
+    )
+    return Experiment(question, (case.record,), SAMPLER.particles)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Loss and cost at every smoothness and number of steps."""
+    compiling = {beyond: seconds for beyond in BEYOND if (seconds := _compiling(experiment(case, beyond))) is not None}
+    run = posterior(case)
+    theta = run.flat_theta
+    finest = case.exact or experiment(case, 3).at(FINEST)
+    exact = likelihood(finest, theta).reshape(run.log_likelihood.shape)
+    results = {
+        beyond: {
+            "seconds to compile": seconds,
+            "levels": [_at_level(experiment(case, beyond).at(level), run, exact) for level in LEVELS],
+        }
+        for beyond, seconds in compiling.items()
+    }
+    return {"default level": run.level, "samples": case.record.samples, "beyond": results}
+
+
+def _compiling(target: Experiment) -> float | None:
+    """Processor seconds until the program runs; None if it is too large to be tried."""
+    if target.filters[0].system.layout.size > LARGEST:
+        return None
+    theta = target.sample_prior(jax.random.key(0), SAMPLER.particles)
+    began = time.process_time()
+    likelihood(target.at(0), theta)
+    return time.process_time() - began
+
+
+def _at_level(target: Experiment, run: Run, exact: np.ndarray) -> dict[str, float]:
+    likelihood(target, run.flat_theta)  # warm
+    began = time.process_time()
+    found = likelihood(target, run.flat_theta)
+    seconds = time.process_time() - began
+    with np.errstate(invalid="ignore"):
+        shifted = exact - found.reshape(exact.shape) + run.log_likelihood
+    lost = loss(run, Computed(None, shifted))
+    cost = 1e9 * seconds / (run.log_weights.size * target.samples)
+    return {"loss": lost, "seconds": seconds, "nanoseconds a sample": cost}
+
+
+HEADER = """| beyond the order | compile s | loss at 1, 2, 4, ... steps | ns a sample | cheapest that will do |
+|---|---|---|---|---|"""
+
+
+def table(measured: dict[str, Any]) -> str:
+    """One line a smoothness."""
+    return "\n".join([HEADER, *(_line(beyond, found) for beyond, found in measured["beyond"].items())])
+
+
+def _line(beyond: int, found: dict[str, Any]) -> str:
+    levels = found["levels"]
+    good = [(row["nanoseconds a sample"], 2**i) for i, row in enumerate(levels) if row["loss"] <= TOLERANCE]
+    best = f"{min(good)[0]:.0f} ns, {min(good)[1]} steps" if good else "none"
+    losses = ", ".join(f"{row['loss']:.2g}" for row in levels)
+    costs = ", ".join(f"{row['nanoseconds a sample']:.0f}" for row in levels)
+    return f"| {beyond} | {found['seconds to compile']:.1f} | {losses} | {costs} | {best} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m validation.smoothness", description=__doc__)
+    parser.add_argument("--problem", action="append", default=[], choices=list(CASES))
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    results = {}
+    for name in given.problem or CASES:
+        results[name] = measure(CASES[name]())
+        print(
+            f"\n{name} (the default took {2 ** results[name]['default level']} steps)\n{table(results[name])}",
+            flush=True,
+        )
+        if given.json:
+            given.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
