@@ -1,9 +1,12 @@
 """Effective numbers of samples, and whether posteriors agree: the same definitions for every method.
 
-Draws have the axes (run or chain, quantity, draw).  An effective number is that of independent draws whose mean would
-be as uncertain; over the quantities the uncertainties, its inverses, are averaged.
+Draws have the axes (run or chain, quantity, draw).  An effective number is that of independent draws from which a
+figure would be as uncertain: the mean, the spread (mean squared deviation), or the tail (share below the 5 % quantile).
+Over the quantities the uncertainties, its inverses, are averaged.  It can exceed the number of draws, where these keep
+away from each other: those of NUTS do in a chain, and balanced ones do all together.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +16,8 @@ MEAN_TOLERANCE = 0.2
 """Largest difference of a posterior mean from the reference, in posterior standard deviations."""
 SD_TOLERANCE = 0.1
 """The same for standard deviations, relative."""
+LOW = 0.05
+"""The tail is what lies below this quantile."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,37 @@ class Moments:
 
     mean: np.ndarray
     sd: np.ndarray
+
+
+@dataclass(frozen=True)
+class Reference(Moments):
+    """The posterior to compare with, by quantity."""
+
+    kurtosis: np.ndarray
+    low: np.ndarray
+    """The 5 % quantile."""
+
+    @classmethod
+    def of(cls, draws: np.ndarray, weights: np.ndarray) -> "Reference":
+        known = moments(draws, weights)
+        white = (draws - known.mean[:, None]) / known.sd[:, None]
+        kurtosis = np.mean(run_means(white**4, weights), axis=0)
+        return cls(known.mean, known.sd, kurtosis, np.array([quantile(q, weights[0], LOW) for q in draws[0]]))
+
+    def figures(self) -> Mapping[str, tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
+        """What is to be known of each quantity: a function of the draws, and its variance over the posterior."""
+        mean, sd, low = self.mean[:, None], self.sd[:, None], self.low[:, None]
+        return {
+            "mean": (lambda x: (x - mean) / sd, np.ones(len(mean))),
+            "spread": (lambda x: ((x - mean) / sd) ** 2, self.kurtosis - 1),
+            "tail": (lambda x: (x < low).astype(float), np.full(len(low), LOW * (1 - LOW))),
+        }
+
+
+def quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """Of weighted values."""
+    order = np.argsort(values)
+    return float(values[order][np.searchsorted(np.cumsum(weights[order]), share)])
 
 
 def moments(draws: np.ndarray, weights: np.ndarray | None = None) -> Moments:
@@ -35,12 +71,24 @@ def run_means(draws: np.ndarray, weights: np.ndarray | None = None) -> np.ndarra
     return draws.mean(axis=-1) if weights is None else np.einsum("rqd,rd->rq", draws, weights)
 
 
-def between_runs(draws: np.ndarray, weights: np.ndarray | None, sd: np.ndarray) -> float:
-    """Of one run, from the spread of the posterior means over independent runs; NaN for one run."""
-    if len(draws) < 2:
+def effective(draws: np.ndarray, weights: np.ndarray | None, reference: Reference, kind: str) -> dict[str, float]:
+    """Effective numbers for each figure: of all chains together, or of one run of a population."""
+    found = {}
+    for name, (function, variance) in reference.figures().items():
+        values = function(draws)
+        if kind == "smc":
+            found[name] = between_runs(values, weights, variance)
+        else:
+            found[name] = of_chains(values, "bulk" if name == "mean" else "mean")
+    return found
+
+
+def between_runs(values: np.ndarray, weights: np.ndarray | None, variance: np.ndarray) -> float:
+    """Of one run, from the spread of means over independent runs; NaN for one run."""
+    if len(values) < 2:
         return float("nan")
-    spread = np.var(run_means(draws, weights), axis=0, ddof=1)
-    return float(1 / np.mean(spread / sd**2))
+    spread = np.var(run_means(values, weights), axis=0, ddof=1)
+    return float(1 / np.mean(spread / variance))
 
 
 def of_weights(weights: np.ndarray) -> float:
@@ -48,11 +96,11 @@ def of_weights(weights: np.ndarray) -> float:
     return float(np.mean(1 / np.sum(weights**2, axis=-1)))
 
 
-def of_chains(draws: np.ndarray) -> float:
-    """Of all chains together: ArviZ' bulk effective sample size."""
+def of_chains(values: np.ndarray, method: str = "bulk") -> float:
+    """Of all chains together: one of ArviZ' effective sample sizes."""
     import arviz
 
-    each = [float(arviz.ess(np.ascontiguousarray(draws[:, q]), method="bulk")) for q in range(draws.shape[1])]
+    each = [float(arviz.ess(np.ascontiguousarray(values[:, q]), method=method)) for q in range(values.shape[1])]
     return float(1 / np.mean(1 / np.array(each)))
 
 

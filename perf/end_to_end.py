@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from effective import Moments, agreement, between_runs, moments, of_chains, of_weights
+from effective import Reference, agreement, effective, moments, of_weights
 from peers_environment import peers_python
 
 METHODS = Path(__file__).resolve().parent / "methods"
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-FEW, DRAWS = 256, 16384
+FEW, DRAWS = 256, 4096
 """Particles of the run that is refined afterwards, and fresh draws then."""
 LIMIT = 900.0
 """Seconds after which a method is given up."""
@@ -126,19 +126,21 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
     return Outcome(facts, np.concatenate([part.draws for part in parts]), weights)
 
 
-def row(outcome: Outcome, reference: Moments, log_evidence: float) -> dict[str, Any]:
+def row(outcome: Outcome, reference: Reference, log_evidence: float) -> dict[str, Any]:
     """The figures of one method, for one run: seconds, effective samples, evidence, agreement."""
-    smc = outcome.facts["kind"] == "smc"
     weights = outcome.weights
-    effective = between_runs(outcome.draws, weights, reference.sd) if smc else of_chains(outcome.draws)
-    if weights is not None:  # by chance, means over a few runs may lie closer together than their weights allow
-        effective = min(effective, of_weights(weights))
-    figures: dict[str, Any] = {"kind": outcome.facts["kind"], "runs": outcome.runs, "effective": effective}
+    by_figure = effective(outcome.draws, weights, reference, outcome.facts["kind"])
+    if weights is not None and not outcome.facts.get("balanced"):
+        # by chance, means over a few runs may lie closer together than weights of independent draws allow
+        by_figure = {name: min(value, of_weights(weights)) for name, value in by_figure.items()}
+    least = min(by_figure.values())
+    figures: dict[str, Any] = {"kind": outcome.facts["kind"], "runs": outcome.runs, "effective": least}
+    figures["effective_for"] = by_figure
     timed = outcome.runs - (1 if "first" in outcome.facts["phases"] else 0)
     for which in ("seconds", "processor_seconds"):
         figures[which] = outcome.spent(("warm_up", "run"), which) / max(timed, 1)
         figures[f"compile_{which}"] = outcome.spent(("compile",), which)
-        figures[f"{which}_per_effective"] = figures[which] / effective
+        figures[f"{which}_per_effective"] = figures[which] / least
     evidence = outcome.facts["log_evidence"]
     if evidence is not None:
         spread = float(np.std(evidence, ddof=1)) if len(evidence) > 1 else None
@@ -166,7 +168,7 @@ def measure(samples: int, particles: int, peers: Sequence[str]) -> dict[str, Any
         folder = Path(name)
         _say("reference")
         exact = run(REFERENCE, Path(sys.executable), common, folder, dict(os.environ))
-        reference = moments(exact.draws, exact.weights)
+        reference = Reference.of(exact.draws, exact.weights)
         (log_evidence,) = exact.facts["log_evidence"]
         result["reference"] = {
             "mean": list(reference.mean),
@@ -205,14 +207,22 @@ def measure(samples: int, particles: int, peers: Sequence[str]) -> dict[str, Any
 
 def best_over_ours(methods: dict[str, Any]) -> dict[str, Any]:
     """The fastest peer whose posterior agrees, and its cost of an effective sample over ours, refined: above 1 ours is
-    less."""
+    less.  And the same by what the samples are for, each time with the peer that is best at it."""
     result: dict[str, Any] = {}
-    for which in ("seconds_per_effective", "processor_seconds_per_effective"):
-        costs = {n: methods[n][which] for n in PEERS if methods.get(n) and methods[n]["agrees"]}
-        best = min(costs, key=costs.__getitem__, default=None)
-        ratio = None if best is None else costs[best] / methods["refined"][which]
-        result[which] = {"peer": best, "ratio": ratio}
+    agreeing = {name: methods[name] for name in PEERS if methods.get(name) and methods[name]["agrees"]}
+    for which in ("seconds", "processor_seconds"):
+        costs = {name: own[which] / own["effective"] for name, own in agreeing.items()}
+        ours = methods["refined"][which] / methods["refined"]["effective"]
+        result[f"{which}_per_effective"] = _cheapest(costs, ours)
+    for figure, effective_here in methods["refined"]["effective_for"].items():
+        costs = {name: own["processor_seconds"] / own["effective_for"][figure] for name, own in agreeing.items()}
+        result[figure] = _cheapest(costs, methods["refined"]["processor_seconds"] / effective_here)
     return result
+
+
+def _cheapest(costs: dict[str, float], ours: float) -> dict[str, Any]:
+    best = min(costs, key=costs.__getitem__, default=None)
+    return {"peer": best, "ratio": None if best is None else costs[best] / ours}
 
 
 def _say(what: str) -> None:

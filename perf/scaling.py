@@ -4,7 +4,8 @@ python perf/scaling.py [--json FILE] [--part NAME ...] [--quick]
 
 Parts: sweep (the filter over a record), identify (whole runs), memory (100 000 particles on the Silverbox record, from
 the folder named by PROBSYSID_DATA), online (an Identifier after 1000 and 10 000 samples).  Each runs in a process of
-its own, the sweeps once with one device and once with one for each core.
+its own.  One device and one for each core take turns, in sweeps from one repetition to the next, in whole runs from
+process to process; the fastest counts.
 """
 
 import argparse
@@ -17,12 +18,15 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+Figures = dict[str, float]
 
 PARTICLES = (128, 512, 2048, 8192, 16384)
 SAMPLES = (128, 512, 2048, 8192)
@@ -31,7 +35,19 @@ STATES = {3: (1, 2), 4: (1, 3), 6: (1, 5), 8: (2, 3), 12: (3, 3), 16: (4, 3), 20
 RUN_PARTICLES = (256, 1024, 4096)
 RUN_SAMPLES = (250, 500, 1000, 2000)
 RUN_PARAMETERS = (1, 3, 5, 7)
+SHORTEST, LONGEST, MOST_REPEATS = 0.02, 4.0, 40
+"""A repetition of a sweep takes so many seconds or more, as the processor's clock is coarse, and all of them take so
+many; but there are three at least, and so many at most."""
+TURNS = 2
+"""Processes with one device, and with several, for whole runs."""
 MANY = 100_000
+
+
+def plain(substeps: int, smoothness: int | str = "auto") -> Any:
+    """So many steps a sample, with the filter that automatic steps use."""
+    import probsysid as ps
+
+    return ps.Solver(smoothness, substeps, linearisation="ekf1", diffusion="quasi-mle")
 
 
 def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
@@ -40,45 +56,72 @@ def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes[half:]), np.log(values[half:]), 1)[0])
 
 
-def fastest(function: Callable[[], Any], repeats: int) -> dict[str, float]:
-    """Seconds by the clock and of the processor, each the least of some repetitions."""
-    best = [np.inf, np.inf]
-    for _ in range(repeats):
-        began, busy = time.perf_counter(), time.process_time()
+def timed(function: Callable[[], Any], times: int = 1) -> Figures:
+    """Seconds by the clock and of the processor, of one call."""
+    began, busy = time.perf_counter(), time.process_time()
+    for _ in range(times):
         function()
-        best = [min(best[0], time.perf_counter() - began), min(best[1], time.process_time() - busy)]
-    return {"seconds": best[0], "processor_seconds": best[1]}
+    spent = time.perf_counter() - began, time.process_time() - busy
+    return {"seconds": spent[0] / times, "processor_seconds": spent[1] / times}
+
+
+def least(*several: Figures) -> Figures:
+    """The least of each figure."""
+    return {name: min(figures[name] for figures in several) for name in several[0]}
+
+
+def in_turns(functions: Mapping[str, Callable[[], Any]]) -> dict[str, Figures]:
+    """The fastest repetition of each, which take turns: other work on the machine then disturbs all alike."""
+    slowest = max(timed(function)["seconds"] for function in functions.values())
+    times = int(np.ceil(SHORTEST / slowest))
+    found = {name: timed(function, times) for name, function in functions.items()}
+    for _ in range(int(np.clip(LONGEST / (times * slowest * len(functions)), 3, MOST_REPEATS))):
+        found = {name: least(found[name], timed(function, times)) for name, function in functions.items()}
+    return found
 
 
 # Parts, each in a process of its own
 
 
 def sweep(quick: bool) -> dict[str, Any]:
-    """The filter over a record: Duffing (state of 4) for particles and samples, chains of masses for the state."""
+    """The filter over a record: Duffing (state of 4) for particles and samples, chains of masses for the state.  By
+    number of devices."""
     counts, lengths = PARTICLES[:2] if quick else PARTICLES, SAMPLES[:2] if quick else SAMPLES
     states = {size: STATES[size] for size in ((3, 4) if quick else STATES)}
-    duffing = STATES[4]
-    result: dict[str, Any] = {"particles": {}, "samples": {}, "state": {}}
+    duffing, devices = STATES[4], sorted({1, CORES})
+    result: dict[str, Any] = {str(n): {"particles": {}, "samples": {}} for n in devices}
     for count in counts:
-        result["particles"][count], _ = _sweep(duffing, count, 512)
+        for n, row in _sweep(duffing, count, 512, devices)[0].items():
+            result[n]["particles"][count] = row
     for length in lengths:
-        result["samples"][length], _ = _sweep(duffing, 1024, length)
+        for n, row in _sweep(duffing, 1024, length, devices)[0].items():
+            result[n]["samples"][length] = row
+    result["1"]["state"] = {}
     for size, shape in states.items():
-        timed, compile_seconds = _sweep(shape, 1024, 128)
-        per_step = timed["processor_seconds"] / (1024 * 127) * 1e9
-        result["state"][size] = {**timed, "nanoseconds": per_step, "compile_processor_seconds": compile_seconds}
+        row, compile_seconds = _sweep(shape, 1024, 128, [1])
+        per_step = row["1"]["processor_seconds"] / (1024 * 127) * 1e9
+        result["1"]["state"][size] = {
+            **row["1"],
+            "nanoseconds": per_step,
+            "compile_processor_seconds": compile_seconds,
+        }
     return result
 
 
-def _sweep(shape: tuple[int, int], particles: int, samples: int) -> tuple[dict[str, float], float]:
-    """Time of one sweep, and processor seconds of what came before it, compiling included."""
+def _sweep(
+    shape: tuple[int, int], particles: int, samples: int, devices: Sequence[int]
+) -> tuple[dict[str, Figures], float]:
+    """Time of one sweep by number of devices, and processor seconds of what came before it, compiling included."""
     import jax
 
+    from probsysid.experiment import CHUNK, MEMORY
+    from probsysid.odefilter.devices import everywhere, placed
+    from probsysid.odefilter.filter import Filter
     from probsysid.odefilter.samples import prepare
     from probsysid.odefilter.step import Particle
 
     masses, smoothness = shape
-    filter, record, solver = _chain(masses, smoothness, samples)
+    system, record, solver = _chain(masses, smoothness, samples)
     random = np.random.default_rng(0)
     every = np.ones(particles)
     truth = {"m": 1.0, "c": 0.2, "k": 1.0, "k3": 0.5}
@@ -88,22 +131,43 @@ def _sweep(shape: tuple[int, int], particles: int, samples: int) -> tuple[dict[s
         initial_mean=[0.0 * every] * (2 * masses),
         initial_sd=[0.1 * every] * (2 * masses),
     )
-    prepared = jax.device_put(prepare(record, filter.system, solver.steps))
+    prepared, length = prepare(record, system, solver.steps), min(CHUNK, max(8, MEMORY // (8 * particles)), samples)
+    places = [np.arange(k, k + length) for k in range(0, samples, length)]
+    portions = [jax.tree.map(lambda leaf, at=at: leaf[np.minimum(at, samples - 1)], prepared) for at in places]
     busy = time.process_time()
-    state, _ = filter.start(values, prepared)
-    jax.block_until_ready(filter.advance(state, values, prepared, 1, samples))
+    sweeps = {}
+    for count in devices:
+        own = Filter(system, count)
+        dealt, chunks = placed(values, count), [everywhere(chunk, particles, count) for chunk in portions]
+        state, _ = own.start(dealt, chunks[0])
+        sweeps[str(count)] = _Sweep(own, state, dealt, chunks, samples)
+        sweeps[str(count)]()
     spent = time.process_time() - busy
+    return in_turns(sweeps), spent
 
-    def once() -> None:
-        jax.block_until_ready(filter.advance(state, values, prepared, 1, samples))
 
-    return fastest(once, 3), spent
+@dataclass(frozen=True)
+class _Sweep:
+    """One sweep of a filter, ready to go: chunk by chunk, as a run does it."""
+
+    filter: Any
+    state: Any
+    particles: Any
+    chunks: Sequence[Any]
+    samples: int
+
+    def __call__(self) -> None:
+        state, left = self.state, self.samples
+        for chunk in self.chunks:
+            count = min(left, len(chunk.outputs))
+            state, energies = self.filter.advance(state, self.particles, chunk, 0, count)
+            np.asarray(energies)
+            left -= count
 
 
 def _chain(masses: int, smoothness: int, samples: int) -> tuple[Any, Any, Any]:
     """Masses in a row, each tied to the next by a hardening spring and a damper, the first one forced and measured."""
     import probsysid as ps
-    from probsysid.odefilter.filter import filter_for
 
     def dynamics(s: Any, u: Any, p: Any) -> dict[str, Any]:
         x = [getattr(s, f"x{i}") for i in range(masses)]
@@ -123,19 +187,22 @@ def _chain(masses: int, smoothness: int, samples: int) -> tuple[Any, Any, Any]:
     position = 0.1 * random.standard_normal(samples)
     inputs = {"force": 0.1 * random.standard_normal(samples)}
     record = ps.Record(inputs, {"position": position}, dt=0.2, intersample="linear")
-    solver = ps.Solver(smoothness=smoothness, substeps=1)
-    return filter_for(solver.system(model, record.jump_order)), record, solver
+    solver = plain(1, smoothness)
+    return solver.system(model, record.jump_order), record, solver
 
 
 def identify(quick: bool) -> dict[str, Any]:
-    """Whole runs with two steps a sample, the second of two, which compiles nothing."""
-    counts, lengths = RUN_PARTICLES[:1] if quick else RUN_PARTICLES, RUN_SAMPLES[:1] if quick else RUN_SAMPLES
-    free = RUN_PARAMETERS[:1] if quick else RUN_PARAMETERS
+    """Whole runs with two steps a sample that compile nothing, against samples and quantities."""
+    lengths, free = RUN_SAMPLES[:1] if quick else RUN_SAMPLES, RUN_PARAMETERS[:1] if quick else RUN_PARAMETERS
     return {
-        "particles": {count: _run(count, 500, 7) for count in counts},
         "samples": {length: _run(512, length, 7) for length in lengths},
         "parameters": {number: _run(512, 500, number) for number in free},
     }
+
+
+def populations(quick: bool) -> dict[str, Any]:
+    """Whole runs against particles."""
+    return {count: _run(count, 500, 7) for count in (RUN_PARTICLES[:1] if quick else RUN_PARTICLES)}
 
 
 def _run(particles: int, samples: int, free: int) -> dict[str, float]:
@@ -154,13 +221,13 @@ def _run(particles: int, samples: int, free: int) -> dict[str, float]:
                 {name: given[name] for name in ("m", "c", "k", "k3")},
                 {"position": given["noise.position"]},
                 {"x": given["initial.x"], "dx": given["initial.dx"]},
-                solver=ps.Solver(substeps=2),
+                solver=plain(2),
                 sampler=ps.Sampler(particles=particles),
             )
         )
 
     once()
-    return {**fastest(once, 1), "sweeps": found[-1].settings["sweeps"]}
+    return {**least(timed(once), timed(once)), "sweeps": found[-1].settings["sweeps"]}
 
 
 _TRUTH = {"m": 1.0, "c": 0.2, "k": 1.0, "k3": 0.5, "noise.position": 0.1, "initial.x": 0.5, "initial.dx": -0.3}
@@ -188,16 +255,16 @@ def memory(quick: bool) -> dict[str, Any]:
 
     A full run repeats what is done here and holds nothing else: the peak is the same after fewer samples.
     """
-    import sampler as silverbox
-
     import probsysid as ps
     from probsysid import dist
+    from probsysid.benchmarks import silverbox
     from probsysid.experiment import Experiment, Question
     from probsysid.smc.rejuvenate import Cloud, rejuvenate
     from probsysid.smc.target import browse
 
     particles, samples = (4096, 256) if quick else (MANY, 3072)
-    record = silverbox.silverbox(samples)
+    study = silverbox.study()
+    record, priors, initial = study.record[:samples], study.priors, study.initial
     peaks = {"libraries": _peak()}
     runs: list[Any] = []
 
@@ -206,20 +273,13 @@ def memory(quick: bool) -> dict[str, Any]:
         if run.samples >= 8 and step.rejuvenations:
             raise _Enough
 
-    priors = {
-        "m": dist.LogNormal(-12, 0.3),
-        "c": dist.LogNormal(-8, 1.0),
-        "k": dist.LogNormal(0, 0.5),
-        "k3": dist.LogNormal(1, 1.0),
-    }
-    initial = {"x": dist.Normal(record.outputs["position"][0], 1e-2), "dx": dist.Normal(0, 30)}
     noise = {"position": dist.LogNormal(np.log(5e-3), 1.0)}
-    solver, settings = ps.Solver(smoothness=3, substeps=2), ps.Sampler(particles=particles, max_moves=1)
+    solver, settings = plain(2, 3), ps.Sampler(particles=particles, max_moves=1)
     with suppress(_Enough):
-        ps.identify(silverbox.duffing, record, priors, noise, initial, solver=solver, sampler=settings, notice=notice)
+        ps.identify(study.model, record, priors, noise, initial, solver=solver, sampler=settings, notice=notice)
     peaks["first_rejuvenations"] = _peak()
     (run,) = runs
-    question = Question.make(silverbox.duffing, solver, priors, noise, [initial], None)
+    question = Question.make(study.model, solver, priors, noise, [initial], None)
     target = Experiment(question, [record], particles)
     del runs[:]
     state, likelihood, energy = browse(target, run.flat_theta, record.samples)
@@ -227,7 +287,7 @@ def memory(quick: bool) -> dict[str, Any]:
     shape = run.log_weights.shape
     cloud = Cloud(run.theta, np.asarray(likelihood).reshape(shape), np.asarray(energy).reshape(shape), state)
     state = None
-    moved, _ = rejuvenate(cloud, run.log_weights, target, settings, record.samples - 1, 1.0, (0, 1, 0))
+    moved, *_ = rejuvenate(cloud, run.log_weights, target, settings, record.samples - 1, 1.0, (0, 1, 0))
     peaks["resampled_and_moved"] = _peak()
     target.one_step_errors(moved.theta.reshape(len(moved.theta), -1), np.full(particles, 1 / particles))
     peaks["one_step_errors"] = _peak()
@@ -251,7 +311,7 @@ def online(quick: bool) -> dict[str, Any]:
         {"position": priors["noise.position"]},
         {"x": priors["initial.x"], "dx": priors["initial.dx"]},
         dt=record.dt,
-        solver=ps.Solver(substeps=2),
+        solver=plain(2),
         sampler=ps.Sampler(particles=128),
     )
     result: dict[str, Any] = {"particles": 128, "samples": {}}
@@ -280,6 +340,7 @@ def _resident() -> int:
 # Together
 
 PARTS = {"sweep": sweep, "identify": identify, "memory": memory, "online": online}
+CHILDREN = PARTS | {"populations": populations}
 
 
 def child(part: str, quick: bool, devices: int | None = None) -> dict[str, Any] | None:
@@ -297,20 +358,32 @@ def child(part: str, quick: bool, devices: int | None = None) -> dict[str, Any] 
 def measure(parts: Sequence[str], quick: bool) -> dict[str, Any]:
     result: dict[str, Any] = {"cores": CORES, "made": time.strftime("%Y-%m-%d")}
     if "sweep" in parts:
-        both = {str(devices): child("sweep", quick, devices) for devices in sorted({1, CORES})}
-        result["sweep"] = both | {"slopes": slopes(both["1"]), "speed_up": speed_up(both["1"], both[str(CORES)])}
-    for part in ("identify", "memory", "online"):
+        both = child("sweep", quick, CORES)
+        result["sweep"] = both and both | {
+            "slopes": slopes(both["1"]),
+            "speed_up": speed_up(both["1"]["particles"], both[str(CORES)]["particles"]),
+        }
+    if "identify" in parts:
+        result["identify"] = runs(quick)
+    for part in ("memory", "online"):
         if part in parts:
             result[part] = child(part, quick)
-    if result.get("identify"):
-        result["identify"]["slopes"] = slopes(result["identify"])
     return result
 
 
-def slopes(figures: Mapping[str, Any] | None) -> dict[str, float] | None:
-    """Of processor time against each size."""
-    if figures is None:
+def runs(quick: bool) -> dict[str, Any] | None:
+    """Whole runs: against samples and quantities on one device, against particles on one and on all."""
+    found = child("identify", quick, 1)
+    turns = [{n: child("populations", quick, n) for n in sorted({1, CORES})} for _ in range(1 if quick else TURNS)]
+    if found is None or any(table is None for turn in turns for table in turn.values()):
         return None
+    best = {n: {size: least(*(turn[n][size] for turn in turns)) for size in turns[0][n]} for n in turns[0]}
+    found |= {"particles": best[1], "particles_all_cores": best[CORES]}
+    return found | {"slopes": slopes(found), "speed_up": speed_up(best[1], best[CORES])}
+
+
+def slopes(figures: Mapping[str, Any]) -> dict[str, float]:
+    """Of processor time against each size."""
     found = {}
     for name, table in figures.items():
         sizes = [float(size) for size in table]
@@ -319,11 +392,9 @@ def slopes(figures: Mapping[str, Any] | None) -> dict[str, float] | None:
     return found
 
 
-def speed_up(one: Mapping[str, Any] | None, all_cores: Mapping[str, Any] | None) -> dict[str, float] | None:
+def speed_up(one: Mapping[str, Any], all_cores: Mapping[str, Any]) -> dict[str, float]:
     """By the clock, all cores over one, for each number of particles."""
-    if one is None or all_cores is None:
-        return None
-    return {n: one["particles"][n]["seconds"] / all_cores["particles"][n]["seconds"] for n in one["particles"]}
+    return {n: one[n]["seconds"] / all_cores[n]["seconds"] for n in one}
 
 
 def main() -> None:
@@ -331,10 +402,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument("--quick", action="store_true", help="small sizes: to see that it works")
-    parser.add_argument("--child", choices=PARTS, help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        print(json.dumps(PARTS[given.child](given.quick)))
+        print(json.dumps(CHILDREN[given.child](given.quick)))
         return
     result = measure(given.part or list(PARTS), given.quick)
     print(json.dumps(result, indent=2))

@@ -52,6 +52,7 @@ def main() -> None:
         weights=np.array([p.weights for p in posteriors]),
         log_evidence=[p.log_evidence for p in posteriors],
         kind="smc",
+        balanced=given.draws > 0,
         log_evidence_error=[p.log_evidence_error for p in posteriors],
         sweeps=float(np.mean([p.settings["sweeps"] for p in posteriors])),
         solver=posteriors[-1].settings["solver"],

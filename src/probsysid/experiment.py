@@ -32,7 +32,7 @@ from probsysid.smc.space import Form, Space
 CHUNK = 256
 """Samples that the filter takes at once; fewer when there are very many particles (`MEMORY`)."""
 
-MEMORY = 64_000_000
+MEMORY = 16_000_000
 """Bytes that the energies of one chunk may take."""
 
 Number = Any

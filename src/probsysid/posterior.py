@@ -247,11 +247,12 @@ class Posterior:
         """The same posterior with many fresh weighted draws in place of its particles, and a sharper evidence.
 
         A run takes tens of sweeps over the data to find the posterior; from then on, a draw takes one.  So a run with
-        few particles and many draws afterwards is the cheapest way to smooth histograms and precise quantiles.  Where
+        few particles and many draws afterwards is the cheapest way to smooth histograms and precise quantiles.  The
+        draws fill the posterior evenly: means are far better known than `ess` says, which counts by the weights.  Where
         nothing that is close enough to the posterior can be found to draw from, this says so with a `SamplingError`.
 
         Args:
-            draws: how many, rounded up to a multiple of 8.
+            draws: how many, rounded up to a multiple of 8; powers of two are filled most evenly.
             seed: of the draws.
         """
         from probsysid.refine import refine

@@ -11,6 +11,7 @@ import warnings
 import jax, numpy as np
 import probsysid as ps
 from probsysid.experiment import Experiment, Question
+from probsysid.odefilter import devices as devices_module
 from probsysid.odefilter.devices import particle_mesh
 from probsysid.odefilter.filter import Filter
 from probsysid import dist
@@ -52,6 +53,14 @@ for devices in DEVICES:
     np.testing.assert_allclose(many.theta, one.theta, rtol=0, atol=1e-7)
     np.testing.assert_allclose(many.weights, one.weights, rtol=1e-5)
     np.testing.assert_allclose(many.log_evidence, one.log_evidence, rtol=1e-9)
+# numbers are sent to the devices once
+mesh = particle_mesh(128, 4)
+assert devices_module._known(3, mesh) is devices_module._known(np.int64(3), mesh)
+assert len(devices_module._known(3, mesh).sharding.device_set) == 4
+assert int(devices_module._known(3, mesh)) == 3
+# particles dealt out beforehand stay where they are
+dealt = devices_module.placed({"a": np.zeros((2, 128))}, 4)
+assert devices_module._placed(dealt, mesh)["a"] is dealt["a"]
 # a number that does not divide evenly uses fewer devices
 assert particle_mesh(126, 4).devices.size == 3
 assert particle_mesh(127, 4) is None

@@ -9,6 +9,7 @@ MACHINE = {"cpu": "a processor", "cores": 2, "date": "2026-01-02"}
 
 def figures(**changes: object) -> dict:
     common = {"kind": "smc", "seconds": 10.0, "processor_seconds": 18.0, "compile_seconds": 20.0, "effective": 500.0}
+    common |= {"effective_for": {"mean": 900.0, "spread": 600.0, "tail": 500.0}}
     common |= {"seconds_per_effective": 0.02, "processor_seconds_per_effective": 0.036}
     return common | {"mean_shift": 0.05, "sd_ratio": 1.02, "agrees": True} | changes
 
@@ -24,7 +25,11 @@ def end_to_end(ratio: float = 0.5) -> dict:
         "cores": 2,
         "methods": {"probsysid": figures() | waits, "pints": figures(agrees=False), "numpyro": None},
         "missing": {"numpyro": "No figures for numpyro: it is not there."},
-        "best_peer_over_ours": {"seconds_per_effective": best, "processor_seconds_per_effective": best},
+        "best_peer_over_ours": {
+            "seconds_per_effective": best,
+            "processor_seconds_per_effective": best,
+            "tail": {"peer": "pints", "ratio": 7.0},
+        },
         "reference": {"log_evidence": 321.0, "log_evidence_error": 0.01, "effective": 3000.0},
     }
 
@@ -38,6 +43,7 @@ def test_nothing_measured():
 def test_a_missing_method_is_a_dash_and_a_sentence():
     text = page.page({"end_to_end": end_to_end()}, MACHINE)
     assert "| numpyro, NUTS | - | - |" in text
+    assert "| 900, 600, 500 |" in text
     assert "it is not there" in text
 
 
@@ -49,6 +55,15 @@ def test_a_posterior_that_disagrees_is_marked():
 @pytest.mark.parametrize(("ratio", "words"), [(0.5, "is faster"), (3.0, "costs 3 times one of probsysid")])
 def test_the_verdict_goes_either_way(ratio: float, words: str):
     assert words in page.end_to_end(end_to_end(ratio))
+    assert "is 7 for tails (PINTS, adaptive Metropolis)." in page.end_to_end(end_to_end(ratio))
+
+
+def test_whole_runs_are_shown_with_their_speed_up():
+    row = {"seconds": 4.0, "processor_seconds": 3.5, "sweeps": 30.0}
+    tables = {key: {"256": row} for key in ("particles", "particles_all_cores", "samples", "parameters")}
+    tables["particles_all_cores"] = {"256": row | {"seconds": 2.5}}
+    text = page.scaling({"cores": 2, "identify": tables | {"slopes": {}, "speed_up": {"256": 1.6}}})
+    assert "| 256 | 30 | 3.5 | 4 | 2.5 | 1.6 |" in text
 
 
 @pytest.mark.parametrize(

@@ -32,4 +32,6 @@ def test_growth_is_measured(tmp_path: Path) -> None:
     parts = ("--part", "sweep", "--part", "identify", "--part", "online")
     found = figures(tmp_path / "out", "scaling.py", "--quick", *parts)
     assert set(found["sweep"]["slopes"]) == {"particles", "samples", "state"}
-    assert found["identify"]["particles"] and found["online"]["bytes_per_sample"]["file_bytes"] > 0
+    assert found["sweep"]["speed_up"] and found["identify"]["speed_up"]
+    assert found["identify"]["particles"] and found["identify"]["samples"] and found["identify"]["parameters"]
+    assert found["online"]["bytes_per_sample"]["file_bytes"] > 0

@@ -63,7 +63,9 @@ class OverDevices:
 
     def __call__(self, by_particle: Any, shared: Any) -> Any:
         mesh = self._mesh(by_particle)
-        return self.compiled(by_particle if mesh is None else _placed(by_particle, mesh), shared)
+        if mesh is None:
+            return self.compiled(by_particle, shared)
+        return self.compiled(_placed(by_particle, mesh), jax.tree.map(lambda leaf: _known(leaf, mesh), shared))
 
     @cached_property
     def compiled(self) -> Any:
@@ -93,9 +95,15 @@ def constrained(tree: Any, devices: int | None = None) -> Any:
     return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, _place(leaf.ndim, mesh)), tree)
 
 
-def everywhere(tree: Any, particles: int) -> Any:
+def placed(tree: Any, devices: int | None = None) -> Any:
+    """Particles dealt out beforehand, where `OverDevices` wants them."""
+    mesh = particle_mesh(jax.tree.leaves(tree)[0].shape[-1], devices)
+    return jax.device_put(tree) if mesh is None else _placed(tree, mesh)
+
+
+def everywhere(tree: Any, particles: int, devices: int | None = None) -> Any:
     """A copy on every device that so many particles are dealt out to."""
-    mesh = particle_mesh(particles)
+    mesh = particle_mesh(particles, devices)
     return jax.device_put(tree, None if mesh is None else NamedSharding(mesh, PartitionSpec()))
 
 
@@ -107,6 +115,17 @@ def _placed(tree: Any, mesh: Mesh) -> Any:
         return leaf if getattr(leaf, "sharding", None) == place else jax.device_put(leaf, place)
 
     return jax.tree.map(put, tree)
+
+
+def _known(leaf: Any, mesh: Mesh) -> Any:
+    """Numbers such as the range of samples as they lie on all devices already: sending three of them to two devices
+    takes 0.3 ms, as long as filtering 256 particles over 20 samples."""
+    return _number(int(leaf), mesh) if isinstance(leaf, int | np.integer) else leaf
+
+
+@lru_cache(maxsize=4096)
+def _number(value: int, mesh: Mesh) -> jax.Array:
+    return jax.device_put(np.asarray(value), NamedSharding(mesh, PartitionSpec()))
 
 
 @lru_cache

@@ -1,0 +1,36 @@
+"""Draws that fill a distribution evenly: scrambled Sobol points (Owen 1997; Matousek 1998) in place of random numbers.
+
+Each draw by itself has the distribution asked for, so that a mean over them is unbiased, as with independent draws.
+But together they leave no gaps and no clusters: means of smooth functions come out several to tens of times less
+uncertain.  Repetitions with fresh scrambling are independent; their spread is an honest error.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from probsysid.smc.proposals import StudentMixture
+
+BITS = 30
+"""Of the points' coordinates; what lies below is filled with random bits."""
+
+
+def uniforms(random: np.random.Generator, dimension: int, count: int) -> Float[np.ndarray, "dimension draw"]:
+    """Points of the unit cube, scrambled afresh; most even where their number is a power of two."""
+    from scipy.stats import qmc  # takes long to import
+
+    points = qmc.Sobol(dimension, scramble=True, bits=BITS, rng=random).random_base2((count - 1).bit_length())
+    filled = points[:count].T + 2.0**-BITS * random.random((dimension, count))
+    return np.clip(filled, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
+
+
+def balanced(mixture: StudentMixture, random: np.random.Generator, count: int) -> Float[np.ndarray, "dimension draw"]:
+    """Draws from a mixture.  Two coordinates of a point choose the component and its width, the others the place."""
+    from scipy.special import gammaincinv, ndtri
+
+    choice, width, *place = uniforms(random, mixture.means.shape[1] + 2, count)
+    component = np.searchsorted(np.cumsum(mixture.shares)[:-1], choice, side="right")
+    steps = ndtri(np.stack(place))
+    if mixture.degrees is not None:
+        steps /= np.sqrt(2 * gammaincinv(mixture.degrees / 2, width) / mixture.degrees)
+    shifts = np.take_along_axis(mixture.factors @ steps, component[None, None], axis=0)[0]
+    return np.asarray(mixture.means.T[:, component] + shifts)
