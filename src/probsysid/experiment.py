@@ -5,6 +5,7 @@ parameters, noise levels, initial states and model error, and energies come from
 """
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -28,12 +29,16 @@ from probsysid.odefilter.step import Particle, Sample
 from probsysid.record import Record
 from probsysid.smc.accuracy import FIRST
 from probsysid.smc.space import Form, Space
+from probsysid.smc.weights import finite_or_lost
 
 CHUNK = 256
 """Samples that the filter takes at once; fewer when there are very many particles (`MEMORY`)."""
 
 MEMORY = 16_000_000
 """Bytes that the energies of one chunk may take."""
+
+AHEAD = 2
+"""Chunks under way in a sweep over the data while the host waits for an earlier one; more only take memory."""
 
 Number = Any
 
@@ -245,7 +250,25 @@ class FilterTarget:
         samples = self.portion(record, start, start + self.chunk)
         row = local - start
         state, energies = self.filters[record].advance(state, particles, samples, row, row + last - first)
-        return state, np.asarray(energies)[row:]
+        return state, energies if row == 0 else np.asarray(energies)[row:]
+
+    def browse(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        """As `smc.target.browse`, without waiting for every chunk: devices go on while the host looks at the last."""
+        state, first = None, 0
+        under_way: deque[Any] = deque()
+        total, newest = np.zeros(theta.shape[-1]), np.zeros(theta.shape[-1])
+        while first < stop or under_way:
+            if first < stop:
+                last = min(self.limit(first), stop)
+                state, rows = self.advance(state, theta, first, last)
+                under_way.append(self.filters[self._locate(first)[0]].totals(rows, last - first))
+                first = last
+            if len(under_way) > AHEAD or first == stop:
+                with np.errstate(invalid="ignore", over="ignore"):  # lost particles
+                    total += newest
+                    summed, newest = np.asarray(under_way.popleft())
+                    total += summed
+        return state, -finite_or_lost(total), finite_or_lost(newest)
 
     def portion(self, record: int, first: int, last: int) -> Sample:
         """Some samples of a record."""

@@ -88,6 +88,14 @@ class Filter:
     def _program(self) -> OverDevices:
         return OverDevices(lambda by_particle, shared: self._advance(*by_particle, *shared), self.devices)
 
+    def totals(self, energies: Float[Array, "sample particle"], count: int) -> Float[Array, "2 particle"]:
+        """Of the first so many rows of energies: the sum of all but the last of them, and the last."""
+        return self._totals(energies, count)
+
+    @cached_property
+    def _totals(self) -> OverDevices:
+        return OverDevices(_totals, self.devices)
+
     def programs(self) -> int:
         """How many programs `advance` has been compiled to."""
         return int(self._program.compiled._cache_size())
@@ -194,6 +202,11 @@ def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int) -> An
     if blocks == 1:
         return function(arguments)
     return jax.tree.map(join, lax.map(function, jax.tree.map(split, arguments)))
+
+
+def _totals(energies: Float[Array, "sample particle"], count: Any) -> Float[Array, "2 particle"]:
+    earlier = jnp.arange(len(energies))[:, None] < count - 1
+    return jnp.stack([jnp.sum(jnp.where(earlier, energies, 0.0), axis=0), energies[count - 1]])
 
 
 def _take(samples: Sample, k: Any) -> Sample:
