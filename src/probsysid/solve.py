@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 from probsysid.errors import InputError
 from probsysid.initial_state import initial_moments
 from probsysid.model import Model
+from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.samples import prepare
 from probsysid.odefilter.smooth import Trajectory, refine, sample_paths, smooth, trace
@@ -58,7 +59,7 @@ def solve(
     if record.samples < 2:
         raise InputError(f"the record has {record.samples} sample; a solution needs at least 2.")
     model.check_parameters(parameters, where="parameters")
-    system = solver.system(model, record.jump_order)
+    system = in_arrays(solver.system(model, record.jump_order))
     particle = _particles(model, parameters, initial or {})
     samples = prepare(record, system, solver.steps)
     samples = samples._replace(outputs=np.full_like(samples.outputs, np.nan))

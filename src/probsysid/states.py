@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.smooth import conditionals, sample_paths, smooth, trace
 from probsysid.odefilter.step import Particle, Sample, System
 from probsysid.record import Record
@@ -39,7 +40,7 @@ class States:
 
 def smoothed_states(system: System, particles: Particle, samples: Sample, record: Record, seed: int) -> States:
     """Smooth every particle and mix them with equal weights."""
-    samples = jax.tree.map(jnp.asarray, samples)
+    system, samples = in_arrays(system), jax.tree.map(jnp.asarray, samples)
     groups = _groups(jax.tree.leaves(particles)[0].shape[-1], samples, system.layout.size)
     count = sum(len(group) for group in groups)
     parts = []

@@ -3,7 +3,6 @@
 Small models are forced into the array form.
 """
 
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +11,7 @@ import pytest
 
 import probsysid as ps
 from probsysid.model import Model
-from probsysid.odefilter.array_step import ArraySystem
+from probsysid.odefilter.array_step import ArraySystem, in_arrays
 from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.filter import Filter
 from probsysid.odefilter.linearise import EKF0, EKF1
@@ -29,10 +28,6 @@ from tests.odefilter.textbook import textbook_energies
 
 # Numbers of order one in up to 9 components; the same operations in another order.  Seen: up to 4e-12.
 TOLERANCE = 1e-9
-
-
-def in_arrays(system: System) -> ArraySystem:
-    return ArraySystem(**{field.name: getattr(system, field.name) for field in fields(System)})
 
 
 # Compiled, in blocks

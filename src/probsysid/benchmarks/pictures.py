@@ -13,6 +13,7 @@ from jaxtyping import Float
 from probsysid.benchmarks.case import Protocol
 from probsysid.benchmarks.evolution import Snapshot
 from probsysid.benchmarks.run import Outcome
+from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.samples import prepare
 from probsysid.odefilter.smooth import trace
 from probsysid.report.figures.corner import plot_corner
@@ -182,7 +183,7 @@ def _predictions(outcome: Outcome, theta: np.ndarray, samples: int) -> tuple[np.
     """One-step predictions of the output and their standard deviations without noise, (particle, sample)."""
     question = outcome.posterior.question
     record = outcome.study.record[:samples]
-    system = question.solver.system(question.model, record.jump_order)
+    system = in_arrays(question.solver.system(question.model, record.jump_order))
     values = jax.vmap(question.space.values_of_one, in_axes=-1, out_axes=-1)(jnp.asarray(theta))
     particles = jax.vmap(lambda v: question.particle(v, 0), in_axes=-1, out_axes=-1)(values)
     data = jax.tree.map(jnp.asarray, prepare(record, system, question.solver.steps))

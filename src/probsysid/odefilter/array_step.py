@@ -8,6 +8,7 @@ Rows of a factor come in the order of `System.free`; means, as everywhere, in th
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,11 @@ from probsysid.odefilter.initial import taylor_derivatives
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
 from probsysid.odefilter.step import Particle, Sample, State, System
+
+
+def in_arrays(system: System) -> "ArraySystem":
+    """The same system in array form: where a few particles are filtered once, compiling is what takes time."""
+    return ArraySystem(**{field.name: getattr(system, field.name) for field in fields(system)})
 
 
 class ArraySystem(System):
