@@ -135,8 +135,9 @@ class Space:
         return tuple(n for site in self.sites for n in (site.name if isinstance(site.name, tuple) else (site.name,)))
 
     def values(self, theta: Any) -> dict[str, Any]:
-        """Constrained values by name, particle axis last."""
-        return self.program(_values)(theta)
+        """Constrained values by name, in the order in which the priors were given; particle axis last."""
+        found = self.program(_values)(theta)  # JAX sorts the names
+        return {name: found[name] for name in self.names}
 
     def log_prior(self, theta: Any) -> Float[Array, " particle"]:
         """Log density in unconstrained coordinates."""
