@@ -119,6 +119,14 @@ def test_equations_as_mathematics() -> None:
     assert plain_text(shown).count("(") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "spaced"),
+    [("Tc*sin(x)", 1), ("c*dx", 0), ("m*sin(x)*c", 1), ("c*sqrt(x)", 0), ("gain*c", 1), ("c*gain**2", 1), ("2*c*x", 0)],
+)
+def test_words_and_functions_stand_clear_of_their_neighbours(text: str, spaced: int) -> None:
+    assert output_equation("y", parse(text), {"x": 2}).count("<mspace") == spaced
+
+
 def test_dots_stand_clear_of_capitals() -> None:
     shown = equation_of_motion("T1", 1, parse("-T1"), {"T1": 1})
     assert "<mover><mi>T</mi>" in shown and "\u0307" not in shown

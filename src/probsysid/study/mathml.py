@@ -24,6 +24,12 @@ DOTS = {1: ("\u0307", "\u02d9"), 2: ("\u0308", "\u00a8"), 3: ("\u20db", "\u20db"
 STRUT_ABOVE, STRUT_BELOW = '<mspace depth="0.3em"/>', '<mspace height="0.9em"/>'
 """Room around a fraction's bar, which browsers without a mathematical font leave out."""
 
+THIN = '<mspace width="0.17em"/>'
+"""The space between a factor and a function's name."""
+
+WITHOUT_NAME = ("sqrt", "abs", "exp", "where")
+"""Functions that are drawn with signs of their own."""
+
 PRECEDENCE = {"<": 0, "<=": 0, ">": 0, ">=": 0, "+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
 SIGN_PRECEDENCE = 2
 ATOM = 9
@@ -125,7 +131,7 @@ def _bare(node: Node, parts: Mapping[str, tuple[str, int]]) -> str:
             return f"<msup>{_draw(left, parts, within)}{_draw(right, parts)}</msup>"
         case Binary(operator="*", left=left, right=right):
             dotted = isinstance(_rightmost(left), Number | Call) or _starts_number(right)
-            between = "<mo>·</mo>" if dotted else "<mo>\u2062</mo>"
+            between = "<mo>·</mo>" if dotted else "<mo>\u2062</mo>" + THIN * _crowded(left, right, parts)
             return f"{_draw(left, parts, 2)}{between}{_draw(right, parts, 2)}"
         case Binary(operator="-", left=left, right=right):
             return f"{_draw(left, parts, 1)}<mo>−</mo>{_draw(right, parts, 2)}"
@@ -136,16 +142,32 @@ def _bare(node: Node, parts: Mapping[str, tuple[str, int]]) -> str:
     raise AssertionError(f"unknown node {node!r}")
 
 
+def _crowded(left: Node, right: Node, parts: Mapping[str, tuple[str, int]]) -> bool:
+    """Whether factors side by side would read as one word: a word or a function by name beside any other."""
+
+    def is_word(node: Node) -> bool:
+        if isinstance(node, Symbol):
+            base, _ = parts.get(node.name, (node.name, 0))
+            return len(_split(base)[0]) > 1
+        return isinstance(node, Call) and node.function not in WITHOUT_NAME
+
+    return is_word(_rightmost(left)) or is_word(_leftmost(right))
+
+
 def _rightmost(node: Node) -> Node:
     while isinstance(node, Binary) and node.operator == "*":
         node = node.right
     return node
 
 
-def _starts_number(node: Node) -> bool:
+def _leftmost(node: Node) -> Node:
     while isinstance(node, Binary) and node.operator in ("*", "**"):
         node = node.left
-    return isinstance(node, Number)
+    return node
+
+
+def _starts_number(node: Node) -> bool:
+    return isinstance(_leftmost(node), Number)
 
 
 def _number(node: Number) -> str:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 DRAWS = 1000
 
+PANEL, LEFT, BELOW, EDGE = 1.1, 1.35, 1.1, 0.1
+"""Inches for a panel, for the labels on two sides, and for the other two."""
+
 LONGEST = 14
 """Characters of a label that fit beside a panel."""
 
@@ -24,7 +27,8 @@ def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str
     draws = {name: posterior.columns[name][chosen] for name in names}
     correlation = posterior.correlation()
     units = posterior.settings.get("units", {})
-    figure, axes = panels(count, count, width=1.15 * count + 0.6, height=1.05)
+    figure, axes = panels(count, count)
+    _even(figure, count)
     for i, across in enumerate(names):
         for j, along in enumerate(names):
             axis = axes[i, j]
@@ -50,7 +54,23 @@ def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str
                 axis.set_xlabel(_broken(labelled(along, units)), fontsize="small")
             if j == 0 and i > 0:
                 axis.set_ylabel(_broken(labelled(across, units)), fontsize="small")
+    figure.align_labels()
     return figure
+
+
+def _even(figure: Figure, count: int) -> None:
+    """Panels of one size, whatever their labels: a layout that makes room for each label pulls columns apart."""
+    width, height = PANEL * count + LEFT + EDGE, PANEL * count + BELOW + EDGE
+    figure.set_layout_engine(None)
+    figure.set_size_inches(width, height)
+    figure.subplots_adjust(
+        left=LEFT / width,
+        bottom=BELOW / height,
+        right=1 - EDGE / width,
+        top=1 - EDGE / height,
+        wspace=0.12,
+        hspace=0.12,
+    )
 
 
 def _broken(label: str) -> str:
@@ -62,4 +82,6 @@ def _ticks(axis: Axes, *, bottom: bool, left: bool) -> None:
     """Few ticks, labels only at the edge."""
     plain_ticks(axis, 2)
     axis.tick_params(labelsize="x-small", labelbottom=bottom, labelleft=left)
-    axis.tick_params(axis="x", rotation=30)
+    axis.tick_params(axis="x", rotation=35)
+    for label in axis.get_xticklabels():
+        label.set(ha="right", rotation_mode="anchor")
