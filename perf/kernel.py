@@ -5,6 +5,7 @@ import os
 
 ENVIRONMENT = dict(os.environ)
 """As it was before probsysid set options for XLA, which the other libraries must not inherit."""
+os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # compile times are those of a first run
 if hasattr(os, "sched_setaffinity"):  # one core for everything, before JAX counts them
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
@@ -29,12 +30,13 @@ import numpy as np
 import typer
 from jax import lax
 from peers_environment import peers_python
-from problems import PARTICLES, PROBLEMS, SAMPLES, Data, Problem, make_data, measured, runge_kutta
+from problems import CHAINS, PARTICLES, PROBLEMS, SAMPLES, Data, Problem, make_data, measured, runge_kutta
 from rich.console import Console
 from rich.table import Table
 
 from probsysid._runtime import compiled_whole
 from probsysid.odefilter import iwp
+from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.filter import Filter, map_blocks
 from probsysid.odefilter.samples import prepare
 from probsysid.odefilter.step import Particle, Sample
@@ -64,6 +66,7 @@ C_VARIANTS = {
 
 PEERS = ("probdiffeq", "rodeo", "probdiffeq_without_data", "rodeo_without_data")
 SAME_STATE = {("duffing", "probdiffeq"), ("duffing", "rodeo"), ("bouc_wen", "rodeo")}
+SAME_STATE |= {(problem.name, name) for problem in CHAINS for name in ("probdiffeq", "rodeo")}
 """Where another library's state is ours, so that its energies have to be ours too."""
 
 console = Console()
@@ -80,6 +83,7 @@ class Kernel:
     repeats: int = 1
     """Runs a round."""
     particles: int = PARTICLES
+    steps: int = STEPS
     best: float = field(default=np.inf)
 
     def round(self) -> None:
@@ -88,7 +92,7 @@ class Kernel:
     @property
     def nanoseconds(self) -> float:
         """Per particle and step."""
-        return self.best / (self.particles * STEPS) * 1e9
+        return self.best / (self.particles * self.steps) * 1e9
 
 
 def timed(function: Callable[[], Any]) -> Callable[[], float]:
@@ -123,19 +127,27 @@ class Ours:
         """Particles."""
         return self.energies.shape[1]
 
+    @property
+    def steps(self) -> int:
+        return len(self.energies)
 
-def our_filter(problem: Problem, data: Data, diffusion: Any = "quasi-mle", initial_sd: float = 1.0) -> Ours:
+
+def our_filter(
+    problem: Problem, data: Data, diffusion: Any = "quasi-mle", initial_sd: float = 1.0, *, arrays: bool = False
+) -> Ours:
+    """In the form that is ours for a state of this size, or on arrays, which compile sooner."""
     model = ps.Model(coordinates=problem.coordinates, dynamics=problem.dynamics, outputs=problem.outputs)
     smoothness = dict(zip(problem.coordinates, problem.smoothness, strict=True))
     solver = ps.Solver(smoothness=smoothness, substeps=1, linearisation="ekf1", diffusion=diffusion)
     (output,) = model.output_names
     record = ps.Record({"force": data.force}, {output: data.outputs}, dt=problem.dt)
-    filter = Filter(solver.system(model, record.jump_order))
+    system = solver.system(model, record.jump_order)
+    filter = Filter(in_arrays(system) if arrays else system)
     particles = jax.device_put(_particles(problem, data, initial_sd))
     samples = jax.device_put(prepare(record, filter.system, solver.steps))
     begin = time.process_time()
     packed, _ = filter.start(particles, samples)
-    _, energies = jax.block_until_ready(filter.advance(packed, particles, samples, 1, SAMPLES))
+    _, energies = jax.block_until_ready(filter.advance(packed, particles, samples, 1, len(data.outputs)))
     seconds = time.process_time() - begin
     energies = np.asarray(energies)[1:]
     if not np.all(np.isfinite(energies)):
@@ -154,8 +166,8 @@ def _particles(problem: Problem, data: Data, initial_sd: float) -> Particle:
 
 
 def our_kernel(ours: Ours) -> Kernel:
-    arguments = (jnp.asarray(ours.start), ours.particles, ours.samples, 1, SAMPLES)
-    return Kernel(ours.problem.name, "ours", timed(lambda: ours.advance(*arguments)), repeats=5, particles=ours.count)
+    arguments = (jnp.asarray(ours.start), ours.particles, ours.samples, 1, 1 + ours.steps)
+    return Kernel(ours.problem.name, "ours", timed(lambda: ours.advance(*arguments)), 5, ours.count, ours.steps)
 
 
 # Plain Runge-Kutta: the likelihood without integration error
@@ -176,14 +188,14 @@ def runge_kutta_kernel(ours: Ours, data: Data) -> Kernel:
             energy = 0.5 * miss * miss + jnp.log(noise) + 0.5 * jnp.log(2 * jnp.pi)
             return state, lax.dynamic_update_index_in_dim(energies, energy, k, 0)
 
-        return lax.fori_loop(1, SAMPLES, step, (state, jnp.zeros((SAMPLES, noise.shape[-1]))))[1]
+        return lax.fori_loop(1, 1 + ours.steps, step, (state, jnp.zeros((1 + ours.steps, noise.shape[-1]))))[1]
 
     particles = ours.particles
     arguments = (particles.initial_mean, particles.parameters, particles.noise[0])
     compiled = compiled_whole(lambda *a: map_blocks(block, a, ours.filter.block)).lower(*arguments).compile()
     if not np.all(np.isfinite(np.asarray(compiled(*arguments)))):
         raise SystemExit(f"{problem.name}: Runge-Kutta's energies are not all finite.")
-    return Kernel(problem.name, "rk4", timed(lambda: compiled(*arguments)), repeats=5, particles=ours.count)
+    return Kernel(problem.name, "rk4", timed(lambda: compiled(*arguments)), 5, ours.count, ours.steps)
 
 
 # C
@@ -256,9 +268,9 @@ class Peers:
         self.process = process
         self.versions: dict[str, str] = self._answer().get("versions", {})
 
-    def ask(self, problem: str, kernel: str, action: str) -> dict[str, Any]:
+    def ask(self, case: dict[str, Any], kernel: str, action: str) -> dict[str, Any]:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"problem": problem, "kernel": kernel, "action": action}) + "\n")
+        self.process.stdin.write(json.dumps({"case": case, "kernel": kernel, "action": action}) + "\n")
         self.process.stdin.flush()
         return self._answer()
 
@@ -267,24 +279,29 @@ class Peers:
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"error": "the worker of the other libraries has ended"}
 
-    def kernel(self, problem: Problem, name: str, reference: Ours) -> Kernel | None:
-        prepared = self.ask(problem.name, name, "prepare")
+    def kernel(self, problem: Problem, name: str, reference: Ours | None, particles: int, steps: int) -> Kernel | None:
+        """Compiled, and its energies compared with those of the reference, if there is one."""
+        case = {"problem": problem.name, "smoothness": problem.smoothness, "dt": problem.dt}
+        case |= {"particles": particles, "samples": steps + 1}
+        prepared = self.ask(case, name, "prepare")
         if "error" in prepared:
             console.print(f"No {name} on {problem.name}: {prepared['error']}")
             return None
-        expected = float(reference.energies.sum(0).mean())
-        if (problem.name, name) in SAME_STATE and difference(prepared["energy"], expected) > RELATIVE_ERROR:
-            raise SystemExit(
-                f"{name} on {problem.name} has mean energy {prepared['energy']}, ours is {expected}: not the same work."
-            )
+        if reference is not None and (problem.name, name) in SAME_STATE:
+            expected = float(reference.energies.sum(0).mean())
+            if difference(prepared["energy"], expected) > RELATIVE_ERROR:
+                raise SystemExit(
+                    f"{name} on {problem.name} has mean energy {prepared['energy']}, ours is {expected}: "
+                    "not the same work."
+                )
 
         def run() -> float:
-            answer = self.ask(problem.name, name, "run")
+            answer = self.ask(case, name, "run")
             if "error" in answer:
                 raise SystemExit(f"{name} on {problem.name}: {answer['error']}")
             return answer["seconds"]
 
-        return Kernel(problem.name, name, run)
+        return Kernel(problem.name, name, run, particles=particles, steps=steps)
 
 
 @contextmanager
@@ -321,7 +338,8 @@ def measure(rounds: int, with_peers: bool) -> dict[str, Any]:
             kernels += _checked_c(ours, libraries, results[problem.name])
             if peers is not None:
                 fixed = our_filter(problem, data, ps.Fixed(problem.diffusion), initial_sd=0.0)
-                kernels += [kernel for name in PEERS if (kernel := peers.kernel(problem, name, fixed)) is not None]
+                found = [peers.kernel(problem, name, fixed, PARTICLES, STEPS) for name in PEERS]
+                kernels += [kernel for kernel in found if kernel is not None]
         for k in range(rounds):
             console.print(f"Round {k + 1} of {rounds}")
             for kernel in kernels:
@@ -343,13 +361,18 @@ SIZES_STATE = {
 
 SHORTER = 4
 
+PEERS_STEPS = 64
+"""Steps of the other libraries here: what a step costs them does not depend on how many there are."""
 
-def measure_sizes(rounds: int) -> list[dict[str, Any]]:
-    """Ours, Runge-Kutta and, where it is written, C: over numbers of particles, and over sizes of the state."""
+
+def measure_sizes(rounds: int, with_peers: bool) -> list[dict[str, Any]]:
+    """Ours, Runge-Kutta, the other libraries and, where it is written, C: over numbers of particles, and over sizes of
+    the state."""
     wanted = [(problem, problem.smoothness, count) for problem in PROBLEMS for count in SIZES_PARTICLES]
     wanted += [(problem, q, PARTICLES) for problem in PROBLEMS for q in SIZES_STATE[problem.name]]
+    wanted += [(problem, problem.smoothness, PARTICLES) for problem in CHAINS]
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    with start_peers(with_peers) as peers, tempfile.TemporaryDirectory() as folder:
         libraries = build_c(Path(folder))
         for problem, smoothness, count in wanted:
             usual = smoothness == problem.smoothness
@@ -360,16 +383,29 @@ def measure_sizes(rounds: int) -> list[dict[str, Any]]:
             row: dict[str, Any] = {"problem": problem.name, "state": sum(smoothness) + len(smoothness)}
             row |= {"particles": count, "compile_seconds": ours.compile_seconds}
             kernels = [our_kernel(ours), runge_kutta_kernel(ours, data)]
-            if usual:
+            if usual and problem.name in C_STATE:
                 kernels += _checked_c(ours, libraries, row)
+            if peers is not None:
+                kernels += _peers_of_size(peers, chosen, count)
             for _ in range(rounds):
                 for kernel in kernels:
                     kernel.round()
             found = {kernel.name: kernel.nanoseconds for kernel in kernels}
             c = min((value for name, value in found.items() if name.startswith("c, ")), default=None)
-            rows.append(row | {"ours": found["ours"], "rk4": found["rk4"], "c": c})
+            others = {name: found.get(name) for name in ("ours", "rk4", "probdiffeq", "rodeo")}
+            rows.append(row | others | {"c": c})
             console.print(rows[-1])
     return rows
+
+
+def _peers_of_size(peers: Peers, problem: Problem, particles: int) -> list[Kernel]:
+    """The two other libraries with the data; on a chain of masses their energies are checked."""
+    fixed = None
+    if problem in CHAINS:
+        data = make_data(problem, PEERS_STEPS + 1, particles)
+        fixed = our_filter(problem, data, ps.Fixed(problem.diffusion), initial_sd=0.0, arrays=True)
+    found = [peers.kernel(problem, name, fixed, particles, PEERS_STEPS) for name in ("probdiffeq", "rodeo")]
+    return [kernel for kernel in found if kernel is not None]
 
 
 def _checked_c(ours: Ours, libraries: dict[str, ctypes.CDLL], result: dict[str, Any]) -> list[Kernel]:
@@ -462,7 +498,7 @@ def main(
     results = measure(rounds, peers)
     show(results)
     if sizes:
-        results["sizes"] = measure_sizes(rounds)
+        results["sizes"] = measure_sizes(rounds, peers)
     if json_file is not None:
         json_file.write_text(json.dumps(results, indent=2) + "\n")
 

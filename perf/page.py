@@ -84,13 +84,13 @@ def kernel(figures: Figures) -> str:
     if figures.get("sizes"):
         cells = [
             [r["problem"], str(r["state"]), str(r["particles"])]
-            + [number(r[key]) for key in ("ours", "c", "rk4")]
+            + [number(r.get(key)) for key in ("ours", "c", "rk4", "probdiffeq", "rodeo")]
             + [number(r["compile_seconds"], 2)]
             for r in figures["sizes"]
         ]
-        head = ["problem", "state", "particles", "probsysid, ns", "C, ns", "Runge-Kutta, ns", "compiling, s"]
-        text += ["Other numbers of particles, and other sizes of the state (C is written for two of them):"]
-        text += [table(head, cells)]
+        head = ["problem", "state", "particles", "probsysid, ns", "C, ns", "Runge-Kutta, ns", "probdiffeq, ns"]
+        head += ["rodeo, ns", "compiling, s"]
+        text += [SIZES_TEXT, table(head, cells)]
     return "\n\n".join(text)
 
 
@@ -113,6 +113,12 @@ has x of order 2 with q = 3 and z of order 1 with q = 2 (a state of 7) and its a
 Repetitions are interleaved, the fastest counts, and all are bound to one core and timed by the processor, so that
 other work disturbs little. Every run checks that it is the same work: energies of C agree with ours to 1e-9, and so
 do those of the libraries wherever their state is ours. Look at ratios: nanoseconds belong to a machine."""
+
+
+SIZES_TEXT = """\
+Other numbers of particles, and other sizes of the state. C is written for two of them. The chains are of two to five
+masses with hardening springs, q = 3. Up to twelve components our filter is unrolled number by number, which takes long
+to compile; above, it works on arrays, which takes long to run (docs/decisions.md)."""
 
 
 def end_to_end(figures: Figures) -> str:
@@ -283,8 +289,8 @@ STATE_TEXT = """\
 The state is that of a chain of masses with nonlinear springs, (q + 1) components for each. The algebra of a dense
 factor grows with the cube of the size."""
 RUN_TEXT = """\
-Whole runs, compiled before, on the record of the first section (500 samples, 512 particles and 7 quantities where not
-said otherwise; two steps a sample). Sweeps are passes of all particles over the whole record: rejuvenations come at
+Whole runs, compiled before, on the record of the first section (500 samples, against particles
+2000; 512 particles and 7 quantities where not said otherwise; two steps a sample). Sweeps are passes of all particles over the whole record: rejuvenations come at
 ever longer distances, so that their number grows with the logarithm of the record's length, and with the number of
 quantities. What several cores cannot share is the work outside the filter (below)."""
 

@@ -1,7 +1,8 @@
 """Worker that times other libraries' filters; it runs in their own environment, never in the product's.
 
-It reads one request a line from standard input, `{"problem": ..., "kernel": ..., "action": "prepare" | "run"}`, and
-answers each with one line of JSON, so that `kernel.py` can interleave these runs with its own.
+It reads one request a line from standard input, `{"case": {...}, "kernel": ..., "action": "prepare" | "run"}`, and
+answers each with one line of JSON, so that `kernel.py` can interleave these runs with its own.  A case names a problem,
+its smoothness and sampling interval, and the numbers of particles and samples.
 """
 
 import json
@@ -16,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from problems import PROBLEMS, Data, Problem, first_order, highest, make_data
+from problems import CHAINS, PROBLEMS, Data, Problem, first_order, highest, make_data
 
 jax.config.update("jax_enable_x64", True)
 
@@ -128,7 +129,8 @@ def rodeo_filter(problem: Problem, data: Data, condition_on_data: bool) -> Calla
 
     def run(parameters: dict[str, Any]) -> Any:
         known = derivatives(problem, data, parameters)
-        start = jnp.stack([value for terms in known for value in terms])
+        padded = [[*terms, *[jnp.zeros(())] * q][: q + 1] for terms, q in zip(known, problem.smoothness, strict=True)]
+        start = jnp.stack([value for terms in padded for value in terms])
 
         def step(state: Any, sample: tuple[Any, Any]) -> tuple[Any, Any]:
             force, y = sample
@@ -171,27 +173,28 @@ KERNELS = {
 
 
 class Worker:
-    """Compiled kernels by problem and name."""
+    """Compiled kernels by case and name."""
 
     def __init__(self) -> None:
-        self.data = {problem.name: (problem, make_data(problem)) for problem in PROBLEMS}
         self.compiled: dict[tuple[str, str], tuple[Any, Any]] = {}
 
-    def prepare(self, problem: str, kernel: str) -> dict[str, Any]:
-        setting, data = self.data[problem]
+    def prepare(self, case: dict[str, Any], kernel: str) -> dict[str, Any]:
+        known = {problem.name: problem for problem in (*PROBLEMS, *CHAINS)}
+        setting = replace(known[case["problem"]], smoothness=tuple(case["smoothness"]), dt=case["dt"])
+        data = make_data(setting, case["samples"], case["particles"])
         run = KERNELS[kernel](setting, data)
         parameters = {name: jnp.asarray(values) for name, values in data.parameters.items()}
         begin = time.process_time()
         compiled = jax.jit(jax.vmap(run, in_axes=0, out_axes=1)).lower(parameters).compile()
         seconds = time.process_time() - begin
-        self.compiled[problem, kernel] = compiled, parameters
+        self.compiled[str(case), kernel] = compiled, parameters
         energies = np.asarray(compiled(parameters))
         if not np.all(np.isfinite(energies)):
-            return {"error": f"{kernel} on {problem}: {np.mean(~np.isfinite(energies)):.1%} of results not finite"}
+            return {"error": f"{np.mean(~np.isfinite(energies)):.1%} of results not finite"}
         return {"compile_seconds": seconds, "energy": float(energies.sum(0).mean())}
 
-    def run(self, problem: str, kernel: str) -> dict[str, Any]:
-        compiled, parameters = self.compiled[problem, kernel]
+    def run(self, case: dict[str, Any], kernel: str) -> dict[str, Any]:
+        compiled, parameters = self.compiled[str(case), kernel]
         begin = time.process_time()
         jax.block_until_ready(compiled(parameters))
         return {"seconds": time.process_time() - begin}
@@ -204,7 +207,7 @@ def main() -> None:
         request = json.loads(line)
         action = worker.prepare if request["action"] == "prepare" else worker.run
         try:
-            answer = action(request["problem"], request["kernel"])
+            answer = action(request["case"], request["kernel"])
         except Exception as error:  # the parent decides what to do without this kernel
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)

@@ -1,4 +1,4 @@
-"""The two oscillators that every kernel is timed on, with their data.
+"""The oscillators that kernels are timed on, with their data.
 
 Nothing here needs probsysid or JAX, so that the other libraries' environment can read it too.  Dynamics and outputs
 are written with operators alone and work on numbers and arrays of any kind.
@@ -76,6 +76,36 @@ BOUC_WEN = Problem(
 )
 
 PROBLEMS = (DUFFING, BOUC_WEN)
+
+
+def chain(masses: int) -> Problem:
+    """Masses in a row, each tied to the next by a hardening spring and a damper and the last to the ground; the first
+    one is forced and measured.  A state of four components for each."""
+
+    def dynamics(s: Any, u: Any, p: Any) -> dict[str, Any]:
+        x, v = ([getattr(s, f"{prefix}x{i}") for i in range(masses)] for prefix in ("", "d"))
+        stretch, speed = ([a - b for a, b in zip(y, [*y[1:], 0.0], strict=True)] for y in (x, v))
+        force = [p.k * d + p.k3 * d * d * d + p.c * e for d, e in zip(stretch, speed, strict=True)]
+        return {f"x{i}": (pull - force[i]) / p.m for i, pull in enumerate([u.force, *force[:-1]])}
+
+    return Problem(
+        name=f"chain of {masses}",
+        coordinates={f"x{i}": 2 for i in range(masses)},
+        smoothness=(3,) * masses,
+        dynamics=dynamics,
+        outputs=lambda s, u, p: {"position": s.x0},
+        parameters={"m": 1.0, "c": 10.0, "k": 1.6e4, "k3": 5e3},  # 20 Hz each
+        dt=1 / 500,
+        force=8e3,
+        band=(5.0, 60.0),
+        noise=1e-2,
+        initial_sd=(1e-2, 1.0) * masses,
+        diffusion=(3e7,) * masses,
+    )
+
+
+CHAINS = tuple(chain(masses) for masses in (2, 3, 4, 5))
+"""States of 8, 12, 16 and 20."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ STATES = {3: (1, 2), 4: (1, 3), 6: (1, 5), 8: (2, 3), 12: (3, 3), 16: (4, 3), 20
 RUN_PARTICLES = (256, 1024, 4096)
 RUN_SAMPLES = (250, 500, 1000, 2000)
 RUN_PARAMETERS = (1, 3, 5, 7)
+LONG_RUN = 2000
+"""Samples of the runs against particles, on one device and on all."""
 SHORTEST, LONGEST, MOST_REPEATS = 0.02, 4.0, 40
 """A repetition of a sweep takes so many seconds or more, as the processor's clock is coarse, and all of them take so
 many; but there are three at least, and so many at most."""
@@ -202,7 +204,8 @@ def identify(quick: bool) -> dict[str, Any]:
 
 def populations(quick: bool) -> dict[str, Any]:
     """Whole runs against particles."""
-    return {count: _run(count, 500, 7) for count in (RUN_PARTICLES[:1] if quick else RUN_PARTICLES)}
+    counts, samples = (RUN_PARTICLES[:1], RUN_SAMPLES[0]) if quick else (RUN_PARTICLES, LONG_RUN)
+    return {count: _run(count, samples, 7) for count in counts}
 
 
 def _run(particles: int, samples: int, free: int) -> dict[str, float]:
@@ -346,6 +349,8 @@ CHILDREN = PARTS | {"populations": populations}
 def child(part: str, quick: bool, devices: int | None = None) -> dict[str, Any] | None:
     """The figures of a part, None and a sentence where it fails."""
     environment = os.environ | ({} if devices is None else {"PROBSYSID_DEVICES": str(devices)})
+    if part == "sweep":  # compile times are those of a first run
+        environment |= {"JAX_ENABLE_COMPILATION_CACHE": "false"}
     command = [sys.executable, __file__, "--child", part, *(["--quick"] if quick else [])]
     print(f"{time.strftime('%H:%M:%S')} {part}{'' if devices is None else f', {devices} devices'}", flush=True)
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
