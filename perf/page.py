@@ -289,10 +289,10 @@ STATE_TEXT = """\
 The state is that of a chain of masses with nonlinear springs, (q + 1) components for each. The algebra of a dense
 factor grows with the cube of the size."""
 RUN_TEXT = """\
-Whole runs, compiled before, on the record of the first section (500 samples, against particles
-2000; 512 particles and 7 quantities where not said otherwise; two steps a sample). Sweeps are passes of all particles over the whole record: rejuvenations come at
-ever longer distances, so that their number grows with the logarithm of the record's length, and with the number of
-quantities. What several cores cannot share is the work outside the filter (below)."""
+Whole runs, compiled before, on the record of the first section (500 samples, against particles 2000; 512 particles and
+7 quantities where not said otherwise; two steps a sample). Sweeps are passes of all particles over the whole record:
+rejuvenations come at ever longer distances, so that their number grows with the logarithm of the record's length, and
+with the number of quantities. What several cores cannot share is the work outside the filter (below)."""
 
 
 def memory(figures: Figures | None) -> str:
