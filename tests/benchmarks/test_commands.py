@@ -15,7 +15,7 @@ import probsysid as ps
 from probsysid import cli
 from probsysid.benchmarks import commands, emps, silverbox
 from probsysid.benchmarks.case import Fit, Method, Protocol, Study, View, free_run
-from probsysid.benchmarks.page import FINDINGS, Entry, page, read_entries
+from probsysid.benchmarks.page import FINDINGS, Entry, page, read_entries, read_failures
 from probsysid.benchmarks.result import Context, Result, read_results, write_results
 from probsysid.benchmarks.run import Finished, run
 from probsysid.errors import InputError, SamplingError
@@ -222,6 +222,14 @@ def test_a_preset_of_the_paper_that_fails_is_a_finding(
     commands.benchmark("all", json=file)
     assert "failed: one particle is left" in capsys.readouterr().out
     assert ran(file) == [name for name in EVERYTHING if name != "emps-friction-paper"]
+    (failure,) = read_failures(tmp_path / "benchmarks")
+    assert (failure.case, failure.model, failure.method) == ("emps", "friction", "paper")
+    entries = [Entry(result(case="emps", model="friction", method="default"), context())]
+    assert "| friction | paper | failed: one particle is left |" in page(entries, failures=[failure])
+    runs.failing = {}
+    commands.benchmark("all", json=file)
+    assert ran(file) == EVERYTHING
+    assert not read_failures(tmp_path / "benchmarks")
 
 
 def test_an_interrupted_command_keeps_what_was_done(runs: Runs, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from probsysid import hosts
 from probsysid.benchmarks import bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Study
 from probsysid.benchmarks.data import SOURCES, VARIABLE, download, locate
-from probsysid.benchmarks.result import write_results
-from probsysid.benchmarks.run import REPORT, Finished, Outcome, finished, run, save
+from probsysid.benchmarks.result import Failure, write_results
+from probsysid.benchmarks.run import FAILURE, REPORT, Finished, Outcome, finished, run, save, save_failure
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
 from probsysid.checks import choose
 from probsysid.errors import InputError, SamplingError
@@ -85,6 +85,7 @@ def benchmark(
             console.print(f"[bold]{title}[/bold]: is in {folder}/ (--again repeats it)")
         else:
             console.print(f"[bold]{title}[/bold]: {study.record.samples} samples")
+            (folder / FAILURE).unlink(missing_ok=True)
             try:
                 known = _run(study, way, particles, seed, folder, console)
             except HostError:
@@ -93,7 +94,9 @@ def benchmark(
                 if not everything:
                     raise
                 described = _described(error, console)
-                if way != "paper" or not isinstance(error, SamplingError):  # that its preset fails is a finding
+                if way == "paper" and isinstance(error, SamplingError):  # that its preset fails is a finding
+                    _note_failure(study, way, particles, seed, folder, described)
+                else:
                     failures.append(f"{title}: {described}")
         if known is not None and hosts.first():
             runs.append(known)
@@ -114,6 +117,16 @@ def _run(study: Study, method: str, particles: int | None, seed: int, folder: Pa
         console.print(parameter_table(outcome))
         console.print(f"posterior, figures and report in {folder}/")
     return Finished(study, outcome.result, outcome.context)
+
+
+def _note_failure(study: Study, method: str, particles: int | None, seed: int, folder: Path, sentence: str) -> None:
+    """For the page of results."""
+    if hosts.first():
+        count = study.methods[method].sampler.particles if particles is None else particles
+        save_failure(
+            Failure(case=study.case, model=study.variant, method=method, particles=count, seed=seed, sentence=sentence),
+            folder,
+        )
 
 
 def _described(error: Exception, console: Console) -> str:

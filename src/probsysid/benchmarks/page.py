@@ -19,7 +19,8 @@ import numpy as np
 
 from probsysid.benchmarks import ablation, bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Published
-from probsysid.benchmarks.result import Context, Result, read_context, read_results
+from probsysid.benchmarks.result import Context, Failure, Result, read_context, read_failure, read_results
+from probsysid.benchmarks.run import FAILURE
 from probsysid.errors import InputError
 
 PAPER: dict[str, Mapping[str, Published]] = {
@@ -66,9 +67,9 @@ the same model fitted on the test record itself leaves more than that (`limit`, 
 Fc are tied (posterior correlation about -0.9): where they differ from the published values, both pairs give the same
 friction in the middle of the range of velocities and split it differently. The asymmetric model has one viscous
 constant for each direction; a Coulomb force that differs by direction is what `offset` describes already.
-The paper's preset has no row: at sample 865 of 24576 one particle is left of 512. Tempering the samples that leave few,
-which the paper does not do, keeps it alive at the price of a rejuvenation for almost every sample (2400 of them in the
-first 1650), and a run would take hours.
+The paper's preset fails early in the record. Tempering the samples that leave few particles, which the paper does not
+do, keeps it alive at the price of a rejuvenation for almost every sample (2400 of them in the first 1650), and a run
+would take hours.
 """,
 }
 
@@ -120,17 +121,24 @@ def read_entries(folder: Path) -> list[Entry]:
     return sorted(entries, key=lambda e: (order.index(e.result.case), e.result.method, len(e.result.model)))
 
 
+def read_failures(folder: Path) -> list[Failure]:
+    """Every run that came to nothing."""
+    return [read_failure(path) for path in sorted(folder.glob(f"*/{FAILURE}"))]
+
+
 def page(
     entries: Sequence[Entry],
     realisations: Sequence[Mapping[str, float]] = (),
     trials: Sequence[Mapping[str, Any]] = (),
+    failures: Sequence[Failure] = (),
 ) -> str:
     """The page as Markdown."""
-    lines = list(_head(entries))
+    lines = list(_head(entries, failures))
     for case, title in TITLES.items():
         chosen = [entry for entry in entries if entry.result.case == case]
         if chosen:
-            lines += [f"## {title}", "", NOTES[case], *_scores(case, chosen), "", *_costs(chosen), ""]
+            failed = [failure for failure in failures if failure.case == case]
+            lines += [f"## {title}", "", NOTES[case], *_scores(case, chosen), "", *_costs(chosen, failed), ""]
             lines += [*_parameters(case, chosen), "", *_images(case)]
         if any(trial["case"] == case for trial in trials):
             lines += [FINDINGS[case], *ablation.table(trials, case, *SCALES[case]), ""]
@@ -139,7 +147,7 @@ def page(
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _head(entries: Sequence[Entry]) -> Iterator[str]:
+def _head(entries: Sequence[Entry], failures: Sequence[Failure]) -> Iterator[str]:
     context = entries[0].context
     dates = sorted({entry.context.date for entry in entries})
     yield "# Benchmarks"
@@ -152,18 +160,18 @@ def _head(entries: Sequence[Entry]) -> Iterator[str]:
     )
     yield ""
     yield f"Made by `python -m probsysid.benchmarks.page` from runs of probsysid {context.version}, "
-    yield f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, on {context.machine} (shared with other work):"
+    yield f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, on {context.machine}:"
     yield ""
     yield "```"
     yield "probsysid data all"
-    yield from _commands([entry.result for entry in entries])
+    yield from _commands([*(entry.result for entry in entries), *failures])
     yield "```"
     yield ""
     yield "`probsysid benchmark all --out RESULTS --json FILE` does all of this in one go."
     yield ""
 
 
-def _commands(results: Sequence[Result]) -> Iterator[str]:
+def _commands(results: Sequence[Result | Failure]) -> Iterator[str]:
     """One command for everything, or one for each run there is."""
     models = {"bouc-wen": ("bouc-wen",), "silverbox": tuple(silverbox.EQUATIONS), "emps": tuple(emps.EQUATIONS)}
     everything = {(case, model, method) for case in models for model in models[case] for method in METHODS}
@@ -190,7 +198,7 @@ def _scores(case: str, entries: Sequence[Entry]) -> Iterator[str]:
             )
 
 
-def _costs(entries: Sequence[Entry]) -> Iterator[str]:
+def _costs(entries: Sequence[Entry], failures: Sequence[Failure]) -> Iterator[str]:
     yield "| model | method | log evidence | error | particles | sweeps | seconds |"
     yield "|---|---|---|---|---|---|---|"
     for entry in entries:
@@ -200,6 +208,8 @@ def _costs(entries: Sequence[Entry]) -> Iterator[str]:
             f"| {r.model} | {r.method} | {r.log_evidence:.2f} | {error} | {r.particles} | {r.sweeps:.0f} "
             f"| {r.seconds:.0f} |"
         )
+    for f in failures:
+        yield f"| {f.model} | {f.method} | failed: {f.sentence.split('. ')[0].rstrip('.')} | | {f.particles} | | |"
 
 
 def _parameters(case: str, entries: Sequence[Entry]) -> Iterator[str]:
@@ -255,9 +265,10 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("docs", type=Path)
     options = parser.parse_args()
-    extras = [_rows(options.results / f"{name}.json") for name in ("realisations", "ablation")]
+    realisations, trials = (_rows(options.results / f"{name}.json") for name in ("realisations", "ablation"))
+    failures = read_failures(options.results)
     (options.docs / "figures").mkdir(parents=True, exist_ok=True)
-    (options.docs / "benchmarks.md").write_text(page(read_entries(options.results), *extras))
+    (options.docs / "benchmarks.md").write_text(page(read_entries(options.results), realisations, trials, failures))
     for case, (folder, names) in PICTURES.items():
         for name in names:
             source = options.results / folder / f"{name}.png"

@@ -49,6 +49,17 @@ class Result(Strict):
     test: dict[str, Score]
 
 
+class Failure(Strict):
+    """A run that came to nothing: of the paper's method that is a finding."""
+
+    case: str
+    model: str
+    method: str
+    particles: int
+    seed: int
+    sentence: str
+
+
 class Limit(Strict):
     """The same scores for a posterior without integration error, of the same model on the same record."""
 
@@ -90,6 +101,11 @@ def read_results(path: Path) -> list[Result]:
 def read_context(path: Path) -> Context:
     """What stands beside a result."""
     return _read(TypeAdapter(Context), path, "a benchmark's context")
+
+
+def read_failure(path: Path) -> Failure:
+    """What is left of a run that failed."""
+    return _read(TypeAdapter(Failure), path, "a benchmark's failure")
 
 
 def _read(kind: TypeAdapter[Kind], path: Path, what: str) -> Kind:

@@ -15,7 +15,7 @@ from probsysid._version import __version__
 from probsysid.benchmarks.case import Method, Study
 from probsysid.benchmarks.evolution import Evolution
 from probsysid.benchmarks.limit import limits
-from probsysid.benchmarks.result import Context, Limit, Result, Score, Summary, read_context, read_results
+from probsysid.benchmarks.result import Context, Failure, Limit, Result, Score, Summary, read_context, read_results
 from probsysid.checks import choose
 from probsysid.errors import said_later
 from probsysid.identify import identify
@@ -23,6 +23,7 @@ from probsysid.posterior import Posterior
 from probsysid.simulate import Scores
 
 REPORT = "report.html"
+FAILURE = "failure.json"
 
 NEGLIGIBLE = 1e-3
 """Share of the mean weight under which a particle is not counted: it belongs to an island that lost."""
@@ -138,6 +139,14 @@ def save(outcome: Outcome, folder: Path) -> None:
     outcome.posterior.save(folder / "posterior.nc")
     (folder / "result.json").write_text(outcome.result.model_dump_json(indent=2) + "\n")
     (folder / "context.json").write_text(outcome.context.model_dump_json(indent=2) + "\n")
+
+
+def save_failure(failure: Failure, folder: Path) -> None:
+    """In place of what an earlier run may have left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (REPORT, "result.json"):
+        (folder / name).unlink(missing_ok=True)
+    (folder / FAILURE).write_text(failure.model_dump_json(indent=2) + "\n")
 
 
 def finished(study: Study, folder: Path, method: str, particles: int | None, seed: int) -> Finished | None:
