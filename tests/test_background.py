@@ -110,6 +110,33 @@ def test_a_failure_between_the_look_and_the_work_is_raised_once() -> None:
     work.check()
 
 
+def test_work_asked_for_while_a_failed_thread_ends_is_not_forgotten() -> None:
+    """The failure is seen, and work asked for, before the thread has come to rest."""
+    calls, failed = [], threading.Event()
+
+    def step() -> bool:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ArithmeticError("no")
+        return False
+
+    class Slow(Background):
+        def _rest(self, worker: object) -> None:
+            if len(calls) == 1:
+                failed.set()
+                time.sleep(0.2)
+            super()._rest(worker)
+
+    work = Slow(step)
+    work.start()
+    assert failed.wait(10)
+    with pytest.raises(ArithmeticError):
+        work.check()
+    work.start()
+    assert work.wait(10)
+    assert len(calls) == 2
+
+
 def test_stopping_leaves_the_rest() -> None:
     inside, go_on = threading.Event(), threading.Event()
     counter = Counter()

@@ -73,9 +73,9 @@ class Background:
         try:
             self._work(worker)
         except BaseException as error:
-            self._failure = error
-        finally:
-            self._rest(worker)
+            with self._changed:  # whoever sees the failure finds nobody at work, and can start again
+                self._failure = error
+                self._rest(worker)
 
     def _work(self, worker: object) -> None:
         while self._more(worker):
