@@ -19,9 +19,15 @@ from jaxtyping import Array, Float, Int
 from probsysid.odefilter.devices import OverDevices
 from probsysid.odefilter.step import Particle, Sample, State, System
 
-CACHE_BYTES = 48_000
-"""Memory for the predicted factors of one block: about the first-level cache, measured best for D = 4 and 7.  Larger
-states get the smallest block, 8, which of 1, 2, 4, 8 and 16 was the best for D = 80 and among the best for 40."""
+CACHE_BYTES = 24_000
+"""Memory for the predicted factors of one block: what the first-level cache (32 kB) has room for beside the rest.  Of
+blocks of 8 to 128, those of 64 were the best for D = 4, of 32 for D = 7 and 8, of 16 for D = 9 and 12."""
+
+SMALLEST_UNROLLED, SMALLEST_IN_ARRAYS = 16, 8
+"""A loop over 8 numbers is not vectorised for 8 at a time.  On arrays, 8 was the best of 1, 2, 4, 8 and 16 for D = 80
+and among the best for 40."""
+
+LARGEST = 64
 
 ENERGY = -1
 """Watch the energy instead of an output."""
@@ -47,7 +53,8 @@ class Filter:
         """Particles a block: a power of two that keeps the predicted factors in cache."""
         free, size = len(self.system.free), self.system.layout.size
         fitting = CACHE_BYTES // (8 * free * (free + size))
-        return int(2 ** np.clip(np.floor(np.log2(max(fitting, 1))), 3, 6))
+        smallest = SMALLEST_UNROLLED if self.system.unrolled else SMALLEST_IN_ARRAYS
+        return int(np.clip(2 ** (max(fitting, 1).bit_length() - 1), smallest, LARGEST))
 
     # Public operations
 
