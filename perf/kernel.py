@@ -364,6 +364,8 @@ SHORTER = 4
 PEERS_STEPS = 64
 """Steps of the other libraries here: what a step costs them does not depend on how many there are."""
 
+PEERS_ROUNDS = 2
+
 
 def measure_sizes(rounds: int, with_peers: bool) -> list[dict[str, Any]]:
     """Ours, Runge-Kutta, the other libraries and, where it is written, C: over numbers of particles, and over sizes of
@@ -387,9 +389,10 @@ def measure_sizes(rounds: int, with_peers: bool) -> list[dict[str, Any]]:
                 kernels += _checked_c(ours, libraries, row)
             if peers is not None:
                 kernels += _peers_of_size(peers, chosen, count)
-            for _ in range(rounds):
+            for k in range(rounds):
                 for kernel in kernels:
-                    kernel.round()
+                    if k < PEERS_ROUNDS or kernel.name not in PEERS:
+                        kernel.round()
             found = {kernel.name: kernel.nanoseconds for kernel in kernels}
             c = min((value for name, value in found.items() if name.startswith("c, ")), default=None)
             others = {name: found.get(name) for name in ("ours", "rk4", "probdiffeq", "rodeo")}
