@@ -158,7 +158,7 @@ def end_to_end(figures: Figures) -> str:
         "## A whole identification",
         END_TO_END_TEXT.format_map(figures),
         table(head, rows),
-        verdict(best, labels),
+        " ".join([verdict(best, labels), *disagreeing(figures["methods"], labels)]),
         f"The very first run of a model took {number(ours['first_process']['seconds'])} s, most of it compiling; the "
         f"first run of the next process, which finds the programs kept, {number(ours['next_process']['seconds'])} s; a "
         f"further run of the same process {number(ours['seconds'])} s. The reference has a log evidence of "
@@ -201,6 +201,22 @@ def verdict(best: Figures, labels: Mapping[str, str]) -> str:
             f"refined, is {', '.join(single)}."
         )
     return " ".join(sentences)
+
+
+def disagreeing(methods: Figures, labels: Mapping[str, str]) -> list[str]:
+    """What the methods cost whose posterior does not agree: they may be fast, and are not left out for it."""
+    ours, sentences = methods["refined"], []
+    for name, own in methods.items():
+        if name not in ("probsysid", "refined") and own and not own["agrees"]:
+            clock, busy = (
+                own[which] / own["effective"] / (ours[which] / ours["effective"])
+                for which in ("seconds", "processor_seconds")
+            )
+            sentences.append(
+                f"{labels[name]}, whose posterior does not agree, costs {number(clock, 2)} times as much by the clock "
+                f"and {number(busy, 2)} times by processor time."
+            )
+    return sentences
 
 
 END_TO_END_TEXT = """\
