@@ -43,6 +43,8 @@ many; but there are three at least, and so many at most."""
 TURNS = 2
 """Processes with one device, and with several, for whole runs."""
 MANY = 100_000
+AHEAD = 2
+"""Chunks under way, as in probsysid.experiment."""
 
 
 def plain(substeps: int, smoothness: int | str = "auto") -> Any:
@@ -150,7 +152,7 @@ def _sweep(
 
 @dataclass(frozen=True)
 class _Sweep:
-    """One sweep of a filter, ready to go: chunk by chunk, as a run does it."""
+    """One sweep of a filter, ready to go: chunk by chunk, as `Experiment.browse` does it."""
 
     filter: Any
     state: Any
@@ -159,12 +161,16 @@ class _Sweep:
     samples: int
 
     def __call__(self) -> None:
-        state, left = self.state, self.samples
+        state, left, under_way = self.state, self.samples, []
         for chunk in self.chunks:
             count = min(left, len(chunk.outputs))
             state, energies = self.filter.advance(state, self.particles, chunk, 0, count)
-            np.asarray(energies)
+            under_way.append(self.filter.totals(energies, count))
             left -= count
+            if len(under_way) > AHEAD:
+                np.asarray(under_way.pop(0))
+        for totals in under_way:
+            np.asarray(totals)
 
 
 def _chain(masses: int, smoothness: int, samples: int) -> tuple[Any, Any, Any]:
