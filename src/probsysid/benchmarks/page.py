@@ -67,9 +67,9 @@ the same model fitted on the test record itself leaves more than that (`limit`, 
 Fc are tied (posterior correlation about -0.9): where they differ from the published values, both pairs give the same
 friction in the middle of the range of velocities and split it differently. The asymmetric model has one viscous
 constant for each direction; a Coulomb force that differs by direction is what `offset` describes already.
-The paper's preset fails early in the record. Tempering the samples that leave few particles, which the paper does not
-do, keeps it alive at the price of a rejuvenation for almost every sample (2400 of them in the first 1650), and a run
-would take hours.
+The paper's preset locks onto constants far from the published ones within the first samples, sure of them, and moves
+away no more. Tempering the samples that leave few particles, which the paper does not do, would help at the price of a
+rejuvenation for almost every sample (2400 of them in the first 1650), and a run would take hours.
 """,
 }
 
