@@ -205,9 +205,9 @@ def verdict(best: Figures, labels: Mapping[str, str]) -> str:
 
 def disagreeing(methods: Figures, labels: Mapping[str, str]) -> list[str]:
     """What the methods cost whose posterior does not agree: they may be fast, and are not left out for it."""
-    ours, sentences = methods["refined"], []
+    ours, sentences = methods.get("refined"), []
     for name, own in methods.items():
-        if name not in ("probsysid", "refined") and own and not own["agrees"]:
+        if ours and own and name not in ("probsysid", "refined") and not own["agrees"]:
             clock, busy = (
                 own[which] / own["effective"] / (ours[which] / ours["effective"])
                 for which in ("seconds", "processor_seconds")

@@ -52,6 +52,16 @@ def test_a_posterior_that_disagrees_is_marked():
     assert row.endswith("| **no** |")
 
 
+def test_what_it_costs_is_said_all_the_same():
+    refined = {"seconds": 1.0, "processor_seconds": 2.0, "effective": 1000.0, "agrees": True}
+    other = {"seconds": 3.0, "processor_seconds": 4.0, "effective": 100.0, "agrees": False}
+    sentences = page.disagreeing({"refined": refined, "pints": other}, {"pints": "PINTS"})
+    expected = "PINTS, whose posterior does not agree, costs 30 times as much by the clock and 20 times"
+    assert len(sentences) == 1 and sentences[0].startswith(expected)
+    assert not page.disagreeing({"refined": refined, "pints": other | {"agrees": True}}, {"pints": "PINTS"})
+    assert not page.disagreeing({"refined": None, "pints": other}, {"pints": "PINTS"})
+
+
 @pytest.mark.parametrize(("ratio", "words"), [(0.5, "is faster"), (3.0, "costs 3 times one of probsysid")])
 def test_the_verdict_goes_either_way(ratio: float, words: str):
     assert words in page.end_to_end(end_to_end(ratio))
