@@ -1,0 +1,40 @@
+"""A sweep over the data that does not wait for its chunks gives what one gives that waits for each."""
+
+import jax
+import numpy as np
+import pytest
+
+from probsysid.experiment import Experiment, Question
+from probsysid.smc.target import browse
+from tests import duffing
+
+
+class Waiting:
+    """The same target without a sweep of its own."""
+
+    def __init__(self, target: Experiment):
+        self.limit, self.advance = target.limit, target.advance
+
+
+@pytest.fixture(scope="module")
+def target() -> Experiment:
+    options = duffing.options()
+    question = Question.make(
+        duffing.model, duffing.SOLVER, options["priors"], options["noise"], [options["initial"]] * 2, None
+    )
+    record = duffing.measure(40)
+    target = Experiment(question, [record, record[:25]], 16)
+    target.__dict__["chunk"] = 8
+    return target
+
+
+@pytest.mark.parametrize("stop", [1, 2, 9, 10, 40, 41, 49, 65])
+def test_likelihoods_are_those_of_one_chunk_after_the_other(target: Experiment, stop: int) -> None:
+    theta = np.array(target.sample_prior(jax.random.key(0), 16))
+    theta[0, 3] = np.nan  # a particle that is lost
+    _, likelihood, energy = target.browse(theta, stop)
+    _, expected, last = browse(Waiting(target), theta, stop)  # type: ignore[arg-type]
+    np.testing.assert_allclose(likelihood, expected, rtol=1e-12)
+    np.testing.assert_array_equal(energy, last)
+    lost = np.isinf(energy - likelihood)
+    np.testing.assert_array_equal(lost, (np.arange(16) == 3) & (stop > 1))  # the first sample does not feel the mass
