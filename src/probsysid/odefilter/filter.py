@@ -192,23 +192,31 @@ def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int) -> Any:
-    """Apply a function of (..., particle) arrays block by block and join the results on the last axis."""
+    """Apply a function of (..., particle) arrays block by block and join the results on the last axis.
+
+    Results are written where they belong right away: `lax.map` would stack the blocks and turn them round afterwards.
+    """
     count = jax.tree.leaves(arguments)[0].shape[-1]
-    blocks = -(-count // block)
-    size = min(block, count)
-    padding = blocks * size - count
-
-    def split(leaf: Any) -> Any:
-        padded = jnp.concatenate([leaf, jnp.repeat(leaf[..., -1:], padding, axis=-1)], axis=-1) if padding else leaf
-        return jnp.moveaxis(padded.reshape(*leaf.shape[:-1], blocks, size), -2, 0)
-
-    def join(leaf: Any) -> Any:
-        joined = jnp.moveaxis(leaf, 0, -2)
-        return joined.reshape(*joined.shape[:-2], blocks * size)[..., :count]
-
-    if blocks == 1:
+    if count <= block:
         return function(arguments)
-    return jax.tree.map(join, lax.map(function, jax.tree.map(split, arguments)))
+    blocks = -(-count // block)
+    padding = blocks * block - count
+    once = jax.jit(function, inline=True)  # traced once, though it is asked for its shapes first
+
+    def padded(leaf: Any) -> Any:
+        return jnp.concatenate([leaf, jnp.repeat(leaf[..., -1:], padding, axis=-1)], axis=-1) if padding else leaf
+
+    def part(place: Any) -> Any:
+        return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, place, block, axis=-1), filled)
+
+    def body(k: Any, results: Any) -> Any:
+        put = partial(lax.dynamic_update_slice_in_dim, start_index=k * block, axis=-1)
+        return jax.tree.map(put, results, once(part(k * block)))
+
+    filled = jax.tree.map(padded, arguments)
+    shapes = jax.eval_shape(lambda: once(part(0)))
+    empty = jax.tree.map(lambda leaf: jnp.zeros((*leaf.shape[:-1], blocks * block), leaf.dtype), shapes)
+    return jax.tree.map(lambda leaf: leaf[..., :count], lax.fori_loop(0, blocks, body, empty))
 
 
 def _totals(energies: Float[Array, "sample particle"], count: Any) -> Float[Array, "2 particle"]:
