@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +43,6 @@ many; but there are three at least, and so many at most."""
 TURNS = 2
 """Processes with one device, and with several, for whole runs."""
 MANY = 100_000
-AHEAD = 2
-"""Chunks under way, as in probsysid.experiment."""
 
 
 def plain(substeps: int, smoothness: int | str = "auto") -> Any:
@@ -118,7 +116,7 @@ def _sweep(
     """Time of one sweep by number of devices, and processor seconds of what came before it, compiling included."""
     import jax
 
-    from probsysid.experiment import CHUNK, MEMORY
+    from probsysid.experiment import chunk_length
     from probsysid.odefilter.devices import everywhere, placed
     from probsysid.odefilter.filter import Filter
     from probsysid.odefilter.samples import prepare
@@ -135,7 +133,7 @@ def _sweep(
         initial_mean=[0.0 * every] * (2 * masses),
         initial_sd=[0.1 * every] * (2 * masses),
     )
-    prepared, length = prepare(record, system, solver.steps), min(CHUNK, max(8, MEMORY // (8 * particles)), samples)
+    prepared, length = prepare(record, system, solver.steps), min(chunk_length(particles), samples)
     places = [np.arange(k, k + length) for k in range(0, samples, length)]
     portions = [jax.tree.map(lambda leaf, at=at: leaf[np.minimum(at, samples - 1)], prepared) for at in places]
     busy = time.process_time()
@@ -161,16 +159,18 @@ class _Sweep:
     samples: int
 
     def __call__(self) -> None:
-        state, left, under_way = self.state, self.samples, []
+        from probsysid.odefilter.devices import ahead
+
+        for state in ahead(self._states()):
+            state.block_until_ready()
+
+    def _states(self) -> Iterator[Any]:
+        state, left = self.state, self.samples
         for chunk in self.chunks:
             count = min(left, len(chunk.outputs))
-            state, energies = self.filter.advance(state, self.particles, chunk, 0, count)
-            under_way.append(self.filter.totals(energies, count))
+            state, _ = self.filter.advance(state, self.particles, chunk, 0, count)
+            yield state
             left -= count
-            if len(under_way) > AHEAD:
-                np.asarray(under_way.pop(0))
-        for totals in under_way:
-            np.asarray(totals)
 
 
 def _chain(masses: int, smoothness: int, samples: int) -> tuple[Any, Any, Any]:

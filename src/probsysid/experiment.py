@@ -5,8 +5,7 @@ parameters, noise levels, initial states and model error, and energies come from
 """
 
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -21,8 +20,8 @@ from probsysid.checks import is_finite
 from probsysid.errors import InputError, did_you_mean
 from probsysid.initial_state import check_initial_names, gaussian_moments
 from probsysid.model import Model
-from probsysid.odefilter.devices import constrained, everywhere
-from probsysid.odefilter.filter import Filter, filter_for, over_particles
+from probsysid.odefilter.devices import ahead, constrained, everywhere, rows_of
+from probsysid.odefilter.filter import Filter, filter_for, over_particles, totals
 from probsysid.odefilter.samples import prepare, with_room
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, Sample
@@ -31,14 +30,11 @@ from probsysid.smc.accuracy import FIRST
 from probsysid.smc.space import Form, Space
 from probsysid.smc.weights import finite_or_lost
 
-CHUNK = 256
-"""Samples that the filter takes at once; fewer when there are very many particles (`MEMORY`)."""
+SHORTEST, LONGEST = 8, 256
+"""Samples that the filter takes at once; the more particles, the fewer (`MEMORY`)."""
 
-MEMORY = 16_000_000
-"""Bytes that the energies of one chunk may take."""
-
-AHEAD = 2
-"""Chunks under way in a sweep over the data while the host waits for an earlier one; more only take memory."""
+MEMORY = 2_500_000
+"""Bytes that the energies of one chunk may take: they stay in cache, and a chunk still takes far longer than a call."""
 
 Number = Any
 
@@ -218,7 +214,7 @@ class FilterTarget:
     @cached_property
     def chunk(self) -> int:
         """Samples that the filter takes at once."""
-        return int(min(CHUNK, max(8, MEMORY // (8 * self.particles))))
+        return chunk_length(self.particles)
 
     @property
     def samples(self) -> int:
@@ -241,34 +237,42 @@ class FilterTarget:
         return min(self.offsets[record] + start + self.chunk, self.offsets[record + 1])
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+        state, energies, row = self._advance(state, theta, first, last)
+        return state, rows_of(energies, row, row + last - first)
+
+    def _advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any, int]:
+        """The state after some samples, energies that may still be under way, and in which row the first one's are."""
         record, local = self._locate(first)
         particles, _ = self._particles(record, theta)
         if local == 0:
             state, energy = self.filters[record].start(particles, self.portion(record, 0, 1))
-            return state, energy[None]
+            return state, energy, 0
         start = self._chunk_start(local)
         samples = self.portion(record, start, start + self.chunk)
         row = local - start
         state, energies = self.filters[record].advance(state, particles, samples, row, row + last - first)
-        return state, energies if row == 0 else np.asarray(energies)[row:]
+        return state, energies, row
 
     def browse(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """As `smc.target.browse`, without waiting for every chunk: devices go on while the host looks at the last."""
+        ends = []
+        for last, state in ahead(self._sweep(theta, stop)):
+            jax.block_until_ready(state)
+            if last == stop or last in self.offsets:
+                ends.append(totals(state))
+        *finished, (earlier, newest) = ends
+        with np.errstate(invalid="ignore", over="ignore"):  # lost particles
+            earlier = sum((end.sum(axis=0) for end in finished), start=earlier)
+        return state, -finite_or_lost(earlier), finite_or_lost(newest)
+
+    def _sweep(self, theta: Any, stop: int) -> Iterator[tuple[int, Any]]:
+        """The ends of chunks and the states there, as soon as a device has been told to find them."""
         state, first = None, 0
-        under_way: deque[Any] = deque()
-        total, newest = np.zeros(theta.shape[-1]), np.zeros(theta.shape[-1])
-        while first < stop or under_way:
-            if first < stop:
-                last = min(self.limit(first), stop)
-                state, rows = self.advance(state, theta, first, last)
-                under_way.append(self.filters[self._locate(first)[0]].totals(rows, last - first))
-                first = last
-            if len(under_way) > AHEAD or first == stop:
-                with np.errstate(invalid="ignore", over="ignore"):  # lost particles
-                    total += newest
-                    summed, newest = np.asarray(under_way.popleft())
-                    total += summed
-        return state, -finite_or_lost(total), finite_or_lost(newest)
+        while first < stop:
+            last = min(self.limit(first), stop)
+            state, *_ = self._advance(state, theta, first, last)
+            yield last, state
+            first = last
 
     def portion(self, record: int, first: int, last: int) -> Sample:
         """Some samples of a record."""
@@ -356,19 +360,24 @@ class Experiment(FilterTarget):
         return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
 
     def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
-        (particles, _), filter = self._particles(record, theta), self.filters[record]
         measured = self.data[record].outputs[: self.records[record].samples]
         errors = np.full(measured.shape, np.nan)
         alive = weights > 0  # lost particles have no errors, and zero times that is not zero
-        begun, _ = filter.start(particles, self.portion(record, 0, 1))
         for output in range(measured.shape[1]):
-            state = begun
-            for first in range(1, len(measured), self.chunk):
-                count = min(self.chunk, len(measured) - first)
-                samples = self.portion(record, first, first + self.chunk)
-                state, rows = filter.errors(state, particles, samples, 0, count, output)
-                errors[first : first + count, output] = np.asarray(rows)[:count, alive] @ weights[alive]
+            for first, rows in ahead(self._errors_of(record, theta, output)):
+                last = min(first + self.chunk, len(measured))
+                found = rows_of(rows, 0, last - first)
+                errors[first:last, output] = (found if alive.all() else found[:, alive]) @ weights[alive]
         return np.where(np.isnan(measured), np.nan, errors)
+
+    def _errors_of(self, record: int, theta: Any, output: int) -> Iterator[tuple[int, Any]]:
+        """First samples of chunks and errors of an output in them, as soon as a device has been told to find them."""
+        (particles, _), filter = self._particles(record, theta), self.filters[record]
+        state, _ = filter.start(particles, self.portion(record, 0, 1))
+        for first in range(1, self.records[record].samples, self.chunk):
+            samples, count = self.portion(record, first, first + self.chunk), self.records[record].samples - first
+            state, rows = filter.errors(state, particles, samples, 0, min(self.chunk, count), output)
+            yield first, rows
 
     def at(self, level: int) -> "Experiment":
         """The same with 2**level integration steps a sampling interval; all levels share their programs."""
@@ -391,6 +400,11 @@ class Experiment(FilterTarget):
         record, local = self._locate(sample)
         where = f"sample {local}" if len(self.records) == 1 else f"sample {local} of record {record}"
         return f"{where} (t = {self.records[record].time[local]:.6g})"
+
+
+def chunk_length(particles: int) -> int:
+    """Samples that the filter takes at once for so many particles."""
+    return int(np.clip(MEMORY // (8 * particles), SHORTEST, LONGEST))
 
 
 def _padded(samples: Sample, chunk: int) -> Sample:

@@ -129,7 +129,7 @@ class Case:
         packed, first = filter.start(self.particle, self.sample)
         packed, energies = filter.advance(packed, self.particle, self.sample, 1, self.samples)
         energies = np.array(energies)
-        energies[0] = first
+        energies[0] = first[0]
         return energies, np.array(packed)
 
     def trace(self) -> Trajectory:

@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+
+from probsysid.odefilter.devices import ahead
 
 PROGRAM = """
 import warnings
@@ -53,6 +56,9 @@ for devices in DEVICES:
     np.testing.assert_allclose(many.theta, one.theta, rtol=0, atol=1e-7)
     np.testing.assert_allclose(many.weights, one.weights, rtol=1e-5)
     np.testing.assert_allclose(many.log_evidence, one.log_evidence, rtol=1e-9)
+# rows come to the host in the order of particles
+values = np.random.default_rng(1).standard_normal((6, 128))
+np.testing.assert_array_equal(devices_module.rows_of(devices_module.placed(values, 4), 2, 5), values[2:5])
 # numbers are sent to the devices once
 mesh = particle_mesh(128, 4)
 assert devices_module._known(3, mesh) is devices_module._known(np.int64(3), mesh)
@@ -84,3 +90,17 @@ def test_the_number_of_devices_does_not_matter(devices: tuple[int, ...]) -> None
         timeout=300,
     )
     assert done.stdout == "same\n", done.stderr
+
+
+def test_calls_are_made_ahead_of_looking_at_their_results() -> None:
+    """Two further ones; every result comes, in order."""
+    made: list[int] = []
+
+    def calls() -> Iterator[int]:
+        for k in range(5):
+            made.append(k)
+            yield k
+
+    seen = [(result, len(made)) for result in ahead(calls(), 2)]
+    assert seen == [(0, 3), (1, 4), (2, 5), (3, 5), (4, 5)]
+    assert list(ahead(iter([7]), 2)) == [7]

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter import Filter, totals
 from probsysid.odefilter.linearise import EKF1
 from probsysid.odefilter.step import Particle
 from tests.odefilter.cases import Blocks, Case, physical_mean
@@ -102,6 +102,14 @@ def test_a_range_may_be_split(case: Case, blocks: Filter, energies: np.ndarray) 
         total += np.array(part)
     np.testing.assert_array_equal(total[1:], energies[1:])
     np.testing.assert_array_equal(np.array(packed), np.array(whole))
+
+
+def test_a_state_knows_the_sum_of_its_energies(case: Case, blocks: Filter) -> None:
+    """All but the newest, and the newest; summed in the order of time."""
+    energies, packed = case.run(blocks)
+    earlier, newest = totals(packed)
+    np.testing.assert_array_equal(newest, energies[-1])
+    np.testing.assert_allclose(earlier, energies[:-1].sum(axis=0), rtol=1e-12)
 
 
 def test_an_empty_range_changes_nothing(case: Case, blocks: Filter) -> None:

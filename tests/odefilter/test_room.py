@@ -40,7 +40,7 @@ def energies(case: tuple[Filter, ps.Record, Particle], steps: int, room: bool) -
     samples = with_room(samples) if room else samples
     state, first = filter.start(particles, samples)
     _, rest = filter.advance(state, particles, jax.tree.map(lambda leaf: leaf[1:], samples), 0, 11)
-    return np.concatenate([np.asarray(first)[None], np.asarray(rest)])
+    return np.concatenate([np.asarray(first), np.asarray(rest)])
 
 
 @pytest.mark.long

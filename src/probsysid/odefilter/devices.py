@@ -18,16 +18,19 @@ on different numbers of devices, and of hosts (`over_hosts.py`):
 - The same numbers of devices and hosts on the same kind of processor give the same bits.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from probsysid._runtime import compiled_whole
+
+Result = TypeVar("Result")
 
 AXIS = "particle"
 
@@ -105,6 +108,25 @@ def everywhere(tree: Any, particles: int, devices: int | None = None) -> Any:
     """A copy on every device that so many particles are dealt out to."""
     mesh = particle_mesh(particles, devices)
     return jax.device_put(tree, None if mesh is None else NamedSharding(mesh, PartitionSpec()))
+
+
+def ahead(calls: Iterable[Result], count: int = 2) -> Iterator[Result]:
+    """The results of calls, each of them when so many further calls have been made: devices go on while the host looks
+    at an earlier result.  More only take memory."""
+    under_way: deque[Result] = deque()
+    for result in calls:
+        under_way.append(result)
+        if len(under_way) > count:
+            yield under_way.popleft()
+    yield from under_way
+
+
+def rows_of(values: jax.Array, first: int, last: int) -> np.ndarray:
+    """Some rows of a matrix that may lie on several devices, on the host.  No program is compiled for their number, and
+    nothing else is copied."""
+    shards = sorted(values.addressable_shards, key=lambda shard: shard.index[-1].start or 0)
+    parts = [np.asarray(shard.data)[first:last] for shard in shards]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
 def _placed(tree: Any, mesh: Mesh) -> Any:

@@ -33,7 +33,8 @@ ENERGY = -1
 """Watch the energy instead of an output."""
 
 Packed = Float[Array, "state particle"]
-"""A filter state as one array, for storing, resampling and passing on."""
+"""A filter state as one array, for storing, resampling and passing on.  Below the state come the sum of all energies so
+far but the newest, and the newest: a sweep over all data needs nothing else."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,9 @@ class Filter:
     # Public operations
 
     @cached_property
-    def start(self) -> Callable[[Particle, Sample], tuple[Packed, Float[np.ndarray, " particle"]]]:
+    def start(self) -> Callable[[Particle, Sample], tuple[Packed, Float[Array, "1 particle"]]]:
         """State after the first sample of `samples`, and that sample's energies."""
-        run = OverDevices(self._start, self.devices)
-
-        def start(particles: Particle, samples: Sample) -> tuple[Packed, Float[np.ndarray, " particle"]]:
-            packed, energies = run(particles, samples)
-            return packed, np.asarray(energies)[0]
-
-        return start
+        return OverDevices(self._start, self.devices)
 
     @cached_property
     def advance(
@@ -94,14 +89,6 @@ class Filter:
     @cached_property
     def _program(self) -> OverDevices:
         return OverDevices(lambda by_particle, shared: self._advance(*by_particle, *shared), self.devices)
-
-    def totals(self, energies: Float[Array, "sample particle"], count: int) -> Float[Array, "2 particle"]:
-        """Of the first so many rows of energies: the sum of all but the last of them, and the last."""
-        return self._totals(energies, count)
-
-    @cached_property
-    def _totals(self) -> OverDevices:
-        return OverDevices(_totals, self.devices)
 
     def programs(self) -> int:
         """How many programs `advance` has been compiled to."""
@@ -131,7 +118,9 @@ class Filter:
 
         def first(particle: Particle) -> tuple[Any, Any]:
             state, energy = self._first_step(particle, sample)
-            return self.system.pack(self.system.fill(state, pattern), template), jnp.asarray(energy)[None]
+            energy = jnp.asarray(energy)[None]
+            packed = self.system.pack(self.system.fill(state, pattern), template)
+            return jnp.concatenate([packed, jnp.zeros_like(energy), energy]), energy
 
         return over_particles(first)(particles)
 
@@ -149,16 +138,16 @@ class Filter:
 
         def block(arguments: tuple[Packed, Particle]) -> tuple[Packed, Any]:
             packed, particles = arguments
-            state = self.system.unpack(packed, template)
+            state = self.system.unpack(packed[:-2], template)
 
-            def body(k: Any, carry: tuple[State, Any]) -> tuple[State, Any]:
-                state, energies = carry
+            def body(k: Any, carry: tuple[State, Any, Any, Any]) -> tuple[State, Any, Any, Any]:
+                state, total, newest, energies = carry
                 state, energy = batched(state, particles, _take(samples, k))
-                return state, lax.dynamic_update_index_in_dim(energies, energy, k, 0)
+                return state, total + newest, energy, lax.dynamic_update_index_in_dim(energies, energy, k, 0)
 
-            energies = jnp.zeros((length, packed.shape[-1]))
-            state, energies = lax.fori_loop(first, last, body, (state, energies))
-            return self.system.pack(state, template), energies
+            begun = (state, packed[-2], packed[-1], jnp.zeros((length, packed.shape[-1])))
+            state, total, newest, energies = lax.fori_loop(first, last, body, begun)
+            return jnp.concatenate([self.system.pack(state, template), total[None], newest[None]]), energies
 
         return map_blocks(block, (packed, particles), self.block)
 
@@ -219,9 +208,9 @@ def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int) -> An
     return jax.tree.map(lambda leaf: leaf[..., :count], lax.fori_loop(0, blocks, body, empty))
 
 
-def _totals(energies: Float[Array, "sample particle"], count: Any) -> Float[Array, "2 particle"]:
-    earlier = jnp.arange(len(energies))[:, None] < count - 1
-    return jnp.stack([jnp.sum(jnp.where(earlier, energies, 0.0), axis=0), energies[count - 1]])
+def totals(packed: Packed) -> Float[np.ndarray, "2 particle"]:
+    """Of a state: the sum of all energies but the newest, and the newest."""
+    return np.asarray(packed)[-2:]
 
 
 def _take(samples: Sample, k: Any) -> Sample:

@@ -25,7 +25,7 @@ from probsysid.smc.ibis import Run
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.shares import Share
 
-FORMAT = 2
+FORMAT = 3
 
 
 def write_atomically(path: Path, content: bytes) -> None:

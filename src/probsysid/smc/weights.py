@@ -89,8 +89,10 @@ def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"
     kept = finite_or_lost(energies)
     some_lost = kept is not energies
     kept = kept.reshape(-1, *log_weights.shape)
-    path = np.concatenate([log_weights[None], kept])
-    np.subtract.accumulate(path, out=path)
+    path = np.empty((len(kept) + 1, *log_weights.shape))
+    path[0] = log_weights
+    for k, energy in enumerate(kept):  # `np.subtract.accumulate` goes down the columns: ten times slower
+        np.subtract(path[k], energy, out=path[k + 1])
     lost = np.sum(np.isinf(kept) & np.isfinite(path[:-1]), axis=(1, 2)) if some_lost else np.zeros(len(kept), int)
     sizes, log_sums = _size_and_log_sum(path[1:])
     return Weighted(path[1:], sizes, log_sums - np.log(log_weights.shape[-1]), lost)
