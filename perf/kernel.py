@@ -222,10 +222,11 @@ def c_kernel(ours: Ours, name: str, library: ctypes.CDLL) -> tuple[Kernel, float
     count = ours.count
     if count % library.block_size():
         raise SystemExit(f"{count} particles are not a whole number of blocks of {library.block_size()}.")
-    if len(ours.start) != C_STATE[problem.name]:
-        raise SystemExit(f"{problem.name}: our state has {len(ours.start)} numbers, not {C_STATE[problem.name]}.")
+    begun = ours.start[:-2]  # without the sums of energies
+    if len(begun) != C_STATE[problem.name]:
+        raise SystemExit(f"{problem.name}: our state has {len(begun)} numbers, not {C_STATE[problem.name]}.")
     energies = np.zeros((STEPS, count))
-    state = ours.start.copy()
+    state = begun.copy()
     inputs = [
         np.stack([np.asarray(ours.particles.parameters[name]) for name in problem.parameters]),
         np.asarray(ours.particles.noise[0]),
@@ -244,7 +245,7 @@ def c_kernel(ours: Ours, name: str, library: ctypes.CDLL) -> tuple[Kernel, float
     arguments = [ctypes.c_long(count), ctypes.c_long(STEPS), *(ctypes.c_void_p(a.ctypes.data) for a in inputs)]
 
     def run() -> float:
-        state[:] = ours.start
+        state[:] = begun
         begin = time.process_time()
         function(*arguments)
         return time.process_time() - begin

@@ -49,9 +49,14 @@ LLVM_OPTIONS = (
     "-memory-check-merge-threshold=1000",
     "-force-vector-interleave=1",
     "-unroll-count=1",
+    "-pre-RA-sched=fast",
 )
 """Without the first three LLVM gives up on vectorising loops over as many arrays as a filter step has.  Unrolling makes
 them no faster and takes a quarter of the time to compile, or half of it."""
+
+X86_OPTIONS = ("-x86-machine-combiner=false",)
+"""With the last one above it makes large states compile in half the time: LLVM puts all checks that arrays do not overlap
+into one block of code, and these two passes take time with the square of its length."""
 
 NARROW, WIDE = ("-force-vector-width=4",), ("-force-vector-width=8", "-enable-misched=false")
 """For processors with AVX-512 eight numbers at a time, with instructions in the order in which they were written:
@@ -81,7 +86,8 @@ def configure() -> None:
 
 
 def _llvm_options() -> tuple[str, ...]:
-    return LLVM_OPTIONS + (WIDE if "avx512f" in _processor().split() else NARROW)
+    width = WIDE if "avx512f" in _processor().split() else NARROW
+    return LLVM_OPTIONS + width + (X86_OPTIONS if platform.machine() in ("x86_64", "AMD64") else ())
 
 
 def compiled_whole(function: Callable[..., Any]) -> Any:
