@@ -118,7 +118,7 @@ do those of the libraries wherever their state is ours. Look at ratios: nanoseco
 SIZES_TEXT = """\
 Other numbers of particles, and other sizes of the state. C is written for two of them. The chains are of two to five
 masses with hardening springs, q = 3. Up to twelve components our filter is unrolled number by number, which takes long
-to compile; above, it works on arrays, which takes long to run (docs/decisions.md)."""
+to compile; above, it works on arrays: in loops of ours up to about 40, with LAPACK beyond (docs/decisions.md)."""
 
 
 def end_to_end(figures: Figures) -> str:

@@ -26,8 +26,8 @@ from typing import Any
 
 import jax
 
-LOOP_BYTES = 4_000_000
-"""Loops that touch less memory than this are compiled whole; a block of particles is far smaller."""
+LOOP_BYTES = 64_000_000
+"""Loops that touch less memory than this are compiled whole: those over a block of particles, even of large states."""
 
 XLA_OPTIONS = (
     f"xla_cpu_small_while_loop_byte_threshold={LOOP_BYTES}",
@@ -55,8 +55,8 @@ LLVM_OPTIONS = (
 them no faster and takes a quarter of the time to compile, or half of it."""
 
 X86_OPTIONS = ("-x86-machine-combiner=false",)
-"""With the last one above it makes large states compile in half the time: LLVM puts all checks that arrays do not overlap
-into one block of code, and these two passes take time with the square of its length."""
+"""With the last one above it makes large states compile in half the time: LLVM puts all checks that arrays do not
+overlap into one block of code, and these two passes take time with the square of its length."""
 
 NARROW, WIDE = ("-force-vector-width=4",), ("-force-vector-width=8", "-enable-misched=false")
 """For processors with AVX-512 eight numbers at a time, with instructions in the order in which they were written:

@@ -43,13 +43,16 @@ class Compiled(NamedTuple):
     energies: np.ndarray
 
 
-@pytest.fixture(scope="module")
-def compiled() -> Compiled:
+@pytest.fixture(scope="module", params=["lanes", "LAPACK"])
+def compiled(request: pytest.FixtureRequest) -> Compiled:
     """Orders 2 and 1, two outputs, gaps, jumps, two steps in intervals of all lengths, five particles in blocks of
     two."""
     settings: Any = {"missing": 0.3, "uniform": False, "restarts": True, "substeps": 2, "diffusion": QuasiMLE()}
     case = random_case(np.random.default_rng(5), **structure((2, 1), (3, 1), 2, **settings))
-    return Compiled(case, Blocks(in_arrays(case.system), 2), with_room(case.sample), textbook_energies(case))
+    system = in_arrays(case.system)
+    assert system._lanes
+    system.__dict__["_lanes"] = request.param == "lanes"
+    return Compiled(case, Blocks(system, 2), with_room(case.sample), textbook_energies(case))
 
 
 def energies(compiled: Compiled, particles: Any) -> np.ndarray:

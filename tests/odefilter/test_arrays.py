@@ -1,5 +1,8 @@
 """Square-root algebra on matrices: the same numbers as row by row."""
 
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,19 +17,31 @@ from tests.odefilter.test_gaussian import as_matrix, as_rows, random_factor
 ROUNDING = 1e-11
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (5, 9), (70, 140), (100, 100)])
-def test_triangularise_is_a_cholesky_factor(shape: tuple[int, int]) -> None:
-    """In one piece, in two panels, and in three of a square."""
+def in_lanes(rows: np.ndarray) -> Any:
+    """The triangular factor as conditioning on something else gives it."""
+    other = jnp.zeros((1, rows.shape[1] + 1)).at[0, -1].set(1.0)
+    wider = jnp.pad(rows, ((0, 0), (0, 1)))
+    return arrays.condition(other, jnp.ones(1), wider, jnp.zeros(len(rows)), lanes=True)[0]
+
+
+both = pytest.mark.parametrize("triangular", [arrays.triangularise, in_lanes])
+
+
+@both
+@pytest.mark.parametrize("shape", [(1, 1), (5, 9), (17, 30), (70, 140), (100, 100)])
+def test_triangularise_is_a_cholesky_factor(shape: tuple[int, int], triangular: Any) -> None:
+    """In one piece, in two panels, and in three of a square; in lanes in one stage, in three and in many."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=shape) + 12 * np.eye(*shape)
     assert np.linalg.cond(rows) < 1e3
     assert (rows.size > arrays.PANEL_ENTRIES) == (shape[0] > 50)
-    lower = np.array(jax.jit(arrays.triangularise)(rows))
+    lower = np.array(jax.jit(triangular)(rows))
     np.testing.assert_array_equal(np.triu(lower, 1), 0)
     np.testing.assert_allclose(lower, np.linalg.cholesky(rows @ rows.T), rtol=ROUNDING, atol=ROUNDING)
 
 
-def test_triangularise_does_not_square_the_condition() -> None:
+@both
+def test_triangularise_does_not_square_the_condition(triangular: Any) -> None:
     """Rows that are equal to 1e-9 of their length: a Cholesky factor of L L' would leave nothing of the difference.
 
     Backward stable: each row is off by a few units of its length's last digit, here 1e-16 / 1e-9 of what is left.
@@ -34,7 +49,7 @@ def test_triangularise_does_not_square_the_condition() -> None:
     rng = np.random.default_rng(1)
     common, rest = rng.normal(size=(1, 160)), rng.normal(size=(80, 160))
     rows = common + 1e-9 * rest
-    lower = np.array(jax.jit(arrays.triangularise)(rows))
+    lower = np.array(jax.jit(triangular)(rows))
     orthogonal = np.linalg.qr(rows.T)[1].T
     expected = np.abs(np.diagonal(orthogonal))[1:]
     assert np.all(expected < 1e-6)
@@ -43,9 +58,10 @@ def test_triangularise_does_not_square_the_condition() -> None:
         np.linalg.cholesky(rows @ rows.T)
 
 
-def test_triangularise_tolerates_missing_rank() -> None:
+@both
+def test_triangularise_tolerates_missing_rank(triangular: Any) -> None:
     rows = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
-    lower = np.array(arrays.triangularise(rows))
+    lower = np.array(triangular(rows))
     np.testing.assert_allclose(lower @ lower.T, rows @ rows.T, atol=1e-14)
 
 
@@ -55,17 +71,19 @@ def test_sparse_rows_are_a_matrix() -> None:
     assert sparse.columns.shape == (3, 2)
     rng = np.random.default_rng(2)
     for values in (rng.normal(size=4), rng.normal(size=(4, 5))):
-        np.testing.assert_allclose(sparse @ jnp.asarray(values), matrix @ values, rtol=1e-15)
+        for lanes in (True, False):
+            np.testing.assert_allclose(sparse.times(jnp.asarray(values), lanes=lanes), matrix @ values, rtol=1e-15)
 
 
+@pytest.mark.parametrize("lanes", [True, False])
 @pytest.mark.parametrize("residuals", [1, 3])
-def test_condition_is_the_one_row_by_row(residuals: int) -> None:
+def test_condition_is_the_one_row_by_row(residuals: int, lanes: bool) -> None:
     rng = np.random.default_rng(residuals)
     rows, means = random_factor(rng, 5, 12), rng.normal(size=5)
     seen, misses = random_factor(rng, residuals, 12), rng.normal(size=residuals)
     assert np.linalg.cond(np.concatenate([seen, rows])) < 1e3
     expected, expected_means = gaussian.condition(as_rows(seen), list(misses), as_rows(rows), list(means))
-    found, found_means = arrays.condition(*map(jnp.asarray, (seen, misses, rows, means)))
+    found, found_means = arrays.condition(*map(jnp.asarray, (seen, misses, rows, means)), lanes=lanes)
     np.testing.assert_allclose(found, as_matrix(gaussian.triangularise(expected)), rtol=ROUNDING, atol=ROUNDING)
     np.testing.assert_allclose(found_means, np.array(expected_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
 
@@ -76,7 +94,8 @@ def test_nothing_is_learnt_from_a_quantity_without_variance() -> None:
     np.testing.assert_allclose(arrays.solve_lower(jnp.zeros((1, 1)), jnp.array([7.0])), [0.0])
 
 
-def test_observe_is_the_one_row_by_row() -> None:
+@pytest.mark.parametrize("lanes", [True, False])
+def test_observe_is_the_one_row_by_row(lanes: bool) -> None:
     """Three outputs, the second one missing."""
     rng = np.random.default_rng(4)
     rows, means = random_factor(rng, 5, 8), rng.normal(size=5)
@@ -85,8 +104,22 @@ def test_observe_is_the_one_row_by_row() -> None:
     energy, innovations, new_rows, new_means = gaussian.observe(
         as_rows(seen), list(predictions), list(observed), list(noise), as_rows(rows), list(means)
     )
-    found = arrays.observe(*map(jnp.asarray, (seen, predictions, observed, noise, rows, means)))
+    found = arrays.observe(*map(jnp.asarray, (seen, predictions, observed, noise, rows, means)), lanes=lanes)
     np.testing.assert_allclose(found[0], energy, rtol=ROUNDING)
     np.testing.assert_allclose(np.stack(found[1]), np.array(innovations, dtype=float).T, rtol=ROUNDING)
     np.testing.assert_allclose(found[2], as_matrix(new_rows), rtol=ROUNDING, atol=ROUNDING)
     np.testing.assert_allclose(found[3], np.array(new_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_lanes_are_one_particle_each() -> None:
+    """Mapped over particles, with some arguments the same for all, as one by one; a lost one touches no other."""
+    rng = np.random.default_rng(3)
+    rows, means = rng.normal(size=(4, 5, 12)), rng.normal(size=(4, 5))
+    rows[2] = np.nan
+    seen, misses = rng.normal(size=(2, 12)), rng.normal(size=(4, 2))
+    condition = partial(arrays.condition, lanes=True)
+    factors, found = jax.vmap(condition, in_axes=(None, 0, 0, 0))(seen, misses, rows, means)
+    for k in (0, 1, 3):
+        factor, mean = condition(*map(jnp.asarray, (seen, misses[k], rows[k], means[k])))
+        np.testing.assert_allclose(factors[k], factor, rtol=ROUNDING, atol=ROUNDING)
+        np.testing.assert_allclose(found[k], mean, rtol=ROUNDING, atol=ROUNDING)

@@ -74,6 +74,15 @@ class ArraySystem(System):
         """From kept to wanted components: at most q + 1 entries a row, since a coordinate sees no other."""
         return SparseRows.of(self.layout.transition[np.ix_(self._wanted, self._kept)])
 
+    @cached_property
+    def _lanes(self) -> bool:
+        """Whether all particles of a block are worked on together."""
+        noise = len(self._highest) if self.ode_noise else 0
+        return arrays.fit_lanes(len(self._wanted), len(self._free) + self.layout.size + noise)
+
+    def _product(self, matrix: Any, other: Any) -> Any:
+        return arrays.product(matrix, other, lanes=self._lanes)
+
     # Start
 
     def start(self, particle: Particle, sample: Sample) -> State:
@@ -112,7 +121,7 @@ class ArraySystem(System):
         values, slopes = self.linearisation.matrix(complete, physical, self._completed_dependence)
         slopes = slopes * scales[self._physical] / scales[:, None]
         others = self._free[len(self._physical) :]
-        factor = jnp.concatenate([rows, slopes[others] @ rows])
+        factor = jnp.concatenate([rows, self._product(slopes[others], rows)])
         return values / scales, factor, slopes[self._highest]
 
     def _completion(self, particle: Particle, layout: Layout, derivatives: Any) -> Callable[[Any], Any]:
@@ -166,7 +175,7 @@ class ArraySystem(System):
         """The row of every component, in the order of `_kept`."""
         if self.ode_noise:
             return state.factor
-        return jnp.concatenate([state.factor, state.jacobian @ state.factor[: len(self._physical)]])
+        return jnp.concatenate([state.factor, self._product(state.jacobian, state.factor[: len(self._physical)])])
 
     def component_rows(self, state: State) -> Any:
         """The row of every component."""
@@ -175,7 +184,7 @@ class ArraySystem(System):
     def advance(self, state: State, particle: Particle, sample: Sample, inputs: Any, unit: Any) -> State:
         """One step: predict, estimate the diffusion, condition on the ODE."""
         scales = sample.scales
-        mean = jnp.zeros_like(state.mean).at[self._wanted].set(self._transition @ state.mean[self._kept])
+        mean = self._transition.times(state.mean[self._kept], lanes=self._lanes)[np.argsort(self._wanted)]
         values, slopes = self._dynamics(particle, mean, inputs, scales)
         memory, variance = self._diffusions(state, particle, mean[self._highest] - values, slopes, unit)
         rows = self._predicted(state, variance)
@@ -205,7 +214,7 @@ class ArraySystem(System):
     ) -> tuple[Any, Any]:
         """The dynamics linearised at the corrected state: what they say at the predicted one, and their Jacobian."""
         values, slopes = self._dynamics(particle, corrected, inputs, scales)
-        return values + slopes @ (mean - corrected)[self._physical], slopes
+        return values + self._product(slopes, (mean - corrected)[self._physical]), slopes
 
     def _diffusions(
         self, state: State, particle: Particle, residuals: Any, slopes: Any, unit: Any
@@ -225,25 +234,23 @@ class ArraySystem(System):
         noise, coordinate = self.layout.process_factor, np.array(self.layout.coordinate)
         own = coordinate[:, None] == np.arange(len(self._highest))  # a coordinate's noise is in columns of its own
         highest = noise[self._highest]
-        rows = highest - slopes @ noise[self._physical]
+        rows = highest - self._product(slopes, noise[self._physical])
         return jnp.sum(jnp.where(own.T, rows**2, 0.0), axis=1) / np.sum(highest**2, axis=1)
 
     def _predicted(self, state: State, variance: Any) -> Float[Array, "wanted column"]:
         """[A L, sigma sqrt(Q)] of the wanted components."""
         sigma = jnp.sqrt(variance)[np.array(self.layout.coordinate)[self._wanted]]
-        noise = self.layout.process_factor[self._wanted] * sigma[:, None]
-        return jnp.concatenate([self._transition @ self._kept_rows(state), noise], axis=1)
+        given = state.jacobian[:0] if self.ode_noise else state.jacobian
+        noise = self.layout.process_factor[self._wanted]
+        return arrays.predict(self._transition, noise, state.factor, given, sigma, lanes=self._lanes)
 
     def _given_ode(self, rows: Any, mean: Any, values: Any, slopes: Any, scales: Any) -> tuple[Any, Any]:
         """Factor of the free components and the whole mean, given that the linearised ODE holds."""
-        count = len(self._highest)
-        free = rows[count:]
-        residual_rows = rows[:count] - slopes @ free[: len(self._physical)]
-        if self.ode_noise:
-            noise = jnp.diag(self.ode_noise / scales[self._highest])
-            residual_rows = jnp.concatenate([residual_rows, noise], axis=1)
-            free = jnp.pad(free, ((0, 0), (0, count)))
-        factor, free_mean = arrays.condition(residual_rows, mean[self._highest] - values, free, mean[self._free])
+        highest = self._highest
+        spread = jnp.diag(self.ode_noise / scales[highest]) if self.ode_noise else jnp.zeros((len(highest), 0))
+        factor, free_mean = arrays.condition_on_rate(
+            rows, slopes, spread, mean[highest] - values, mean[self._free], lanes=self._lanes
+        )
         return factor, self._completed(free_mean, mean, values, slopes)
 
     def _completed(self, free_mean: Any, predicted: Any, values: Any, slopes: Any) -> Any:
@@ -251,7 +258,7 @@ class ArraySystem(System):
         if self.ode_noise:
             return free_mean[self._place]
         change = free_mean[: len(self._physical)] - predicted[self._physical]
-        return jnp.concatenate([free_mean, values + slopes @ change])[self._place]
+        return jnp.concatenate([free_mean, values + self._product(slopes, change)])[self._place]
 
     # Data
 
@@ -269,14 +276,15 @@ class ArraySystem(System):
         predictions, slopes = jacobian_matrix(function, (state.mean * scales)[seen], self.model.outputs_dependence)
         slopes = slopes * scales[seen]
         if not self.ode_noise:  # highest derivatives are functions of the physical components
-            slopes = slopes[:, :split] + slopes[:, split:] @ state.jacobian
+            slopes = slopes[:, :split] + self._product(slopes[:, split:], state.jacobian)
         energy, innovations, factor, free_mean = arrays.observe(
-            slopes @ state.factor[: slopes.shape[1]],
+            self._product(slopes, state.factor[: slopes.shape[1]]),
             predictions,
             sample.outputs,
             jnp.stack(particle.noise),
             state.factor,
             state.mean[self._free],
+            lanes=self._lanes,
         )
         if self.joint:
             mean = self._completed(free_mean, state.mean, state.mean[self._highest], state.jacobian)
@@ -289,7 +297,8 @@ class ArraySystem(System):
             return state
         inputs = [values[0] for values in sample.inputs]
         values, slopes = self._dynamics(particle, state.mean, inputs, sample.scales)
-        return state._replace(mean=state.mean.at[self._highest].set(values), jacobian=slopes)
+        mean = jnp.concatenate([state.mean[self._free], values])[self._place]
+        return state._replace(mean=mean, jacobian=slopes)
 
     def before_jump(self, observed: State, arrived: State) -> State:
         """The state after the data, with the highest derivatives as they were before the inputs jumped."""
