@@ -1,6 +1,7 @@
 """The page of results, written from what the studies left in validation/results."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,26 @@ are kept in `validation/results`, so that an interrupted study goes on where it 
 
 
 def write(results: dict[str, dict[str, Any]]) -> None:
-    """All sections whose study has a result."""
-    sections = [TITLE]
-    for name, section in SECTIONS.items():
-        if name in results:
-            given = results[name]
-            sections.append(f"{section(given['result'])}\n{_how(name, given)}")
-    PAGE.write_text("\n".join(sections))
+    """All sections whose study has a result; the others stay as they were published, from another machine perhaps."""
+    sections = published(PAGE.read_text()) if PAGE.exists() else {}
+    for name, given in results.items():
+        sections[name] = f"{SECTIONS[name](given['result'])}\n{_how(name, given)}"
+    PAGE.write_text("\n".join([TITLE, *(sections[name] for name in SECTIONS if name in sections)]))
+
+
+def published(text: str) -> dict[str, str]:
+    """Sections of a page by the study that they belong to, which their last line names."""
+    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
+    return {name: f"{part.rstrip()}\n" for part in parts for name in SECTIONS if f"*{_command(name)}," in part}
+
+
+def _command(name: str) -> str:
+    return f"`python -m validation {name}`"
 
 
 def _how(name: str, given: dict[str, Any]) -> str:
     return (
-        f"*`python -m validation {name}`, {given['date']}, probsysid {given['version']}, {given['machine']}, "
+        f"*{_command(name)}, {given['date']}, probsysid {given['version']}, {given['machine']}, "
         f"{given['seconds'] / 60:.0f} min.*\n"
     )
 

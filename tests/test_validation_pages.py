@@ -1,0 +1,53 @@
+"""Pages of validation: a study that was run here changes its own section and no other."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from validation import page
+from validation.honesty import page as honesty_page
+
+KILLS = {
+    "kills": 3,
+    "checkpoints in the middle of a run": 2,
+    "identical": True,
+    "checkpoints never go back": True,
+    "unfinished files left behind": 0,
+}
+FACTS = {"date": "2001-02-03", "version": "0", "machine": "an abacus", "seconds": 60.0}
+
+
+def test_every_study_has_a_published_section() -> None:
+    assert set(page.published(page.PAGE.read_text())) == set(page.SECTIONS)
+
+
+def test_a_result_replaces_its_own_section_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = page.PAGE.read_text()
+    copy = tmp_path / "page.md"
+    copy.write_text(before)
+    monkeypatch.setattr(page, "PAGE", copy)
+    page.write({})
+    assert copy.read_text() == before
+    page.write({"kills": {"result": KILLS, **FACTS}})
+    after = copy.read_text()
+    assert "3 SIGKILLs" in after and "an abacus, 1 min" in after
+    kills = re.compile(r"^## Killed and resumed$.*?(?=^## )", re.MULTILINE | re.DOTALL)
+    assert kills.sub("", after) == kills.sub("", before)
+
+
+def test_a_first_result_begins_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
+    page.write({"kills": {"result": KILLS, **FACTS}})
+    assert set(page.published((tmp_path / "page.md").read_text())) == {"kills"}
+
+
+def test_an_unfinished_matrix_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = tmp_path / "validation.md"
+    published.write_text("as it was")
+    monkeypatch.setattr(honesty_page, "PAGE", published)
+    honesty_page.write(tmp_path / "no results", "an abacus")
+    assert published.read_text() == "as it was"
+    assert "is left as it is" in capsys.readouterr().out
