@@ -26,9 +26,7 @@ def write(folder: Path, machine: str) -> None:
     """The page and its figures; where cells have no result here, they stay as they were published."""
     empty = [cell for name in PROBLEMS for cell in cells([name]) if not summarise(folder, cell)]
     if empty:
-        print(
-            f"{PAGE} is left as it is: {len(empty)} cells of the honesty matrix have no result here, {empty[0].name} first."
-        )
+        print(f"{PAGE} is left as it is: {len(empty)} cells have no result here, {empty[0].name} is the first.")
         return
     rows = {name: [row for cell in cells([name]) if (row := summarise(folder, cell))] for name in PROBLEMS}
     figures.strips(rows, DOCS / "figures" / "honesty-scores.png")
