@@ -117,8 +117,10 @@ STRUCTURES = {
 }
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", STRUCTURES)
+QUICK = "EKF0, ODE up to noise"
+
+
+@pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])
 def test_the_numbers_are_those_of_the_unrolled_form(name: str) -> None:
     """Energies, innovations, diffusions, filtered and smoothed moments, and the laws that sample paths are drawn from;
     filtered factors as well, since both forms take the triangular one."""

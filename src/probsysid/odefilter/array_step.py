@@ -70,6 +70,11 @@ class ArraySystem(System):
         return np.concatenate([self._highest, self._free])
 
     @cached_property
+    def _place_wanted(self) -> np.ndarray:
+        """Where each component is among the wanted ones; a highest one that is free, too, is there twice."""
+        return np.unique(self._wanted, return_index=True)[1]
+
+    @cached_property
     def _transition(self) -> SparseRows:
         """From kept to wanted components: at most q + 1 entries a row, since a coordinate sees no other."""
         return SparseRows.of(self.layout.transition[np.ix_(self._wanted, self._kept)])
@@ -184,7 +189,7 @@ class ArraySystem(System):
     def advance(self, state: State, particle: Particle, sample: Sample, inputs: Any, unit: Any) -> State:
         """One step: predict, estimate the diffusion, condition on the ODE."""
         scales = sample.scales
-        mean = self._transition.times(state.mean[self._kept], lanes=self._lanes)[np.argsort(self._wanted)]
+        mean = self._transition.times(state.mean[self._kept], lanes=self._lanes)[self._place_wanted]
         values, slopes = self._dynamics(particle, mean, inputs, scales)
         memory, variance = self._diffusions(state, particle, mean[self._highest] - values, slopes, unit)
         rows = self._predicted(state, variance)
