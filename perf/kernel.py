@@ -149,7 +149,7 @@ def our_filter(
     packed, _ = filter.start(particles, samples)
     _, energies = jax.block_until_ready(filter.advance(packed, particles, samples, 1, len(data.outputs)))
     seconds = time.process_time() - begin
-    energies = np.asarray(energies)[1:]
+    energies = np.asarray(energies)[:-1]
     if not np.all(np.isfinite(energies)):
         raise SystemExit(f"{problem.name}: {np.mean(~np.isfinite(energies)):.1%} of our energies are not finite.")
     return Ours(problem, filter, particles, samples, filter.advance, np.array(packed), energies, seconds)

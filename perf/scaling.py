@@ -116,7 +116,7 @@ def _sweep(
     """Time of one sweep by number of devices, and processor seconds of what came before it, compiling included."""
     import jax
 
-    from probsysid.experiment import chunk_length
+    from probsysid.experiment import CHUNK, at_once
     from probsysid.odefilter.devices import everywhere, placed
     from probsysid.odefilter.filter import Filter
     from probsysid.odefilter.samples import prepare
@@ -133,13 +133,13 @@ def _sweep(
         initial_mean=[0.0 * every] * (2 * masses),
         initial_sd=[0.1 * every] * (2 * masses),
     )
-    prepared, length = prepare(record, system, solver.steps), min(chunk_length(particles), samples)
+    prepared, length = prepare(record, system, solver.steps), min(CHUNK, samples)
     places = [np.arange(k, k + length) for k in range(0, samples, length)]
     portions = [jax.tree.map(lambda leaf, at=at: leaf[np.minimum(at, samples - 1)], prepared) for at in places]
     busy = time.process_time()
     sweeps = {}
     for count in devices:
-        own = Filter(system, count)
+        own = Filter(system, count, at_once(particles))
         dealt, chunks = placed(values, count), [everywhere(chunk, particles, count) for chunk in portions]
         state, _ = own.start(dealt, chunks[0])
         sweeps[str(count)] = _Sweep(own, state, dealt, chunks, samples)

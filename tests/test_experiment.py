@@ -1,9 +1,12 @@
-"""A sweep over the data that does not wait for its chunks gives what one gives that waits for each."""
+"""A sweep over the data that does not wait for its calls gives what one gives that waits for each."""
+
+from collections.abc import Iterator
 
 import jax
 import numpy as np
 import pytest
 
+from probsysid import experiment
 from probsysid.experiment import Experiment, Question
 from probsysid.smc.target import browse
 from tests import duffing
@@ -17,19 +20,21 @@ class Waiting:
 
 
 @pytest.fixture(scope="module")
-def target() -> Experiment:
+def target() -> Iterator[Experiment]:
+    """Eight samples a chunk, five a call in a sweep, energies of three."""
     options = duffing.options()
     question = Question.make(
         duffing.model, duffing.SOLVER, options["priors"], options["noise"], [options["initial"]] * 2, None
     )
     record = duffing.measure(40)
-    target = Experiment(question, [record, record[:25]], 16)
-    target.__dict__["chunk"] = 8
-    return target
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"CHUNK": 8, "LONGEST_CALL": 16 * 5, "FEWEST_ROWS": 3, "MOST_ROWS": 3}.items():
+            patch.setattr(experiment, name, value)
+        yield Experiment(question, [record, record[:25]], 16)
 
 
 @pytest.mark.parametrize("stop", [1, 2, 9, 10, 40, 41, 49, 65])
-def test_likelihoods_are_those_of_one_chunk_after_the_other(target: Experiment, stop: int) -> None:
+def test_likelihoods_are_those_of_one_call_after_the_other(target: Experiment, stop: int) -> None:
     theta = np.array(target.sample_prior(jax.random.key(0), 16))
     theta[0, 3] = np.nan  # a particle that is lost
     _, likelihood, energy = target.browse(theta, stop)

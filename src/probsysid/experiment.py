@@ -21,7 +21,7 @@ from probsysid.errors import InputError, did_you_mean
 from probsysid.initial_state import check_initial_names, gaussian_moments
 from probsysid.model import Model
 from probsysid.odefilter.devices import ahead, constrained, everywhere, rows_of
-from probsysid.odefilter.filter import Filter, filter_for, over_particles, totals
+from probsysid.odefilter.filter import ENERGY, Filter, filter_for, over_particles, totals
 from probsysid.odefilter.samples import prepare, with_room
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, Sample
@@ -30,11 +30,17 @@ from probsysid.smc.accuracy import FIRST
 from probsysid.smc.space import Form, Space
 from probsysid.smc.weights import finite_or_lost
 
-SHORTEST, LONGEST = 8, 256
-"""Samples that the filter takes at once; the more particles, the fewer (`MEMORY`)."""
+CHUNK = 256
+"""Samples that lie on the devices together, for a call of the filter to take some of."""
+
+FEWEST_ROWS, MOST_ROWS = 8, 64
+"""Samples whose energies one call gives; the more particles, the fewer (`MEMORY`).  A sweep needs none of them."""
 
 MEMORY = 2_500_000
-"""Bytes that the energies of one chunk may take: they stay in cache, and a chunk still takes far longer than a call."""
+"""Bytes that those energies may take: they stay in cache, and a call still has far more to do than it costs."""
+
+LONGEST_CALL = 2**20
+"""Particle-samples that one call takes: 0.05 s for small systems, and a user who interrupts does not wait long."""
 
 Number = Any
 
@@ -211,11 +217,6 @@ class FilterTarget:
 
     # Target
 
-    @cached_property
-    def chunk(self) -> int:
-        """Samples that the filter takes at once."""
-        return chunk_length(self.particles)
-
     @property
     def samples(self) -> int:
         return self.offsets[-1]
@@ -230,31 +231,38 @@ class FilterTarget:
         return stop
 
     def limit(self, first: int) -> int:
+        return self._limit(first, self._at_once)
+
+    @property
+    def _at_once(self) -> int:
+        return self.filters[0].rows or CHUNK
+
+    def _limit(self, first: int, most: int) -> int:
+        """The end of the longest range from `first` of at most so many samples, all in one chunk of one record."""
         record, local = self._locate(first)
         if local == 0:
             return first + 1
-        start = self._chunk_start(local)
-        return min(self.offsets[record] + start + self.chunk, self.offsets[record + 1])
+        ends = first + most, first + CHUNK - (local - 1) % CHUNK, self.offsets[record + 1]
+        return min(ends)
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
-        state, energies, row = self._advance(state, theta, first, last)
-        return state, rows_of(energies, row, row + last - first)
+        assert last <= self.limit(first), f"energies of samples {first} to {last} are more than fit into one call"
+        state, energies = self._advance(state, theta, first, last)
+        return state, rows_of(energies, last - first)
 
-    def _advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any, int]:
-        """The state after some samples, energies that may still be under way, and in which row the first one's are."""
+    def _advance(self, state: Any, theta: Any, first: int, last: int, watched: int = ENERGY) -> tuple[Any, Any]:
+        """The state after some samples, and their energies or errors of an output, which may still be under way."""
         record, local = self._locate(first)
         particles, _ = self._particles(record, theta)
         if local == 0:
-            state, energy = self.filters[record].start(particles, self.portion(record, 0, 1))
-            return state, energy, 0
-        start = self._chunk_start(local)
-        samples = self.portion(record, start, start + self.chunk)
-        row = local - start
-        state, energies = self.filters[record].advance(state, particles, samples, row, row + last - first)
-        return state, energies, row
+            return self.filters[record].start(particles, self.portion(record, 0, 1))
+        row = (local - 1) % CHUNK
+        samples = self.portion(record, local - row, local - row + CHUNK)
+        return self.filters[record].advance(state, particles, samples, row, row + last - first, watched)
 
     def browse(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """As `smc.target.browse`, without waiting for every chunk: devices go on while the host looks at the last."""
+        """As `smc.target.browse`, without the energies and without waiting for every call: devices go on while the host
+        looks at the last."""
         ends = []
         for last, state in ahead(self._sweep(theta, stop)):
             jax.block_until_ready(state)
@@ -266,21 +274,18 @@ class FilterTarget:
         return state, -finite_or_lost(earlier), finite_or_lost(newest)
 
     def _sweep(self, theta: Any, stop: int) -> Iterator[tuple[int, Any]]:
-        """The ends of chunks and the states there, as soon as a device has been told to find them."""
+        """The ends of ranges and the states there, as soon as a device has been told to find them."""
         state, first = None, 0
+        most = max(LONGEST_CALL // self.particles, self._at_once)
         while first < stop:
-            last = min(self.limit(first), stop)
-            state, *_ = self._advance(state, theta, first, last)
+            last = min(self._limit(first, most), stop)
+            state, _ = self._advance(state, theta, first, last)
             yield last, state
             first = last
 
     def portion(self, record: int, first: int, last: int) -> Sample:
         """Some samples of a record."""
         return jax.tree.map(lambda leaf: leaf[first:last], self.data[record])
-
-    def _chunk_start(self, local: int) -> int:
-        """Chunks begin at the same samples however one gets there."""
-        return 1 + (local - 1) // self.chunk * self.chunk
 
     def _locate(self, sample: int) -> tuple[int, int]:
         """Record, and index in it."""
@@ -334,14 +339,15 @@ class Experiment(FilterTarget):
     def filters(self) -> tuple[Filter, ...]:
         """Records whose inputs behave alike share a filter, and so its compiled programs."""
         question = self.question
-        return tuple(filter_for(question.solver.system(question.model, r.jump_order)) for r in self.records)
+        systems = [question.solver.system(question.model, record.jump_order) for record in self.records]
+        return tuple(filter_for(system, at_once(self.particles)) for system in systems)
 
     @cached_property
     def data(self) -> tuple[Sample, ...]:
         pairs = zip(self.records, self.filters, strict=True)
         samples = [prepare(record, f.system, self.substeps) for record, f in pairs]
         roomy = self.graded or self.substeps > 1
-        return tuple(_padded(with_room(s) if roomy else s, self.chunk) for s in samples)
+        return tuple(_padded(with_room(s) if roomy else s) for s in samples)
 
     def portion(self, record: int, first: int, last: int) -> Sample:
         """Some samples of a record, on all devices: they are asked for in every sweep."""
@@ -364,20 +370,21 @@ class Experiment(FilterTarget):
         errors = np.full(measured.shape, np.nan)
         alive = weights > 0  # lost particles have no errors, and zero times that is not zero
         for output in range(measured.shape[1]):
-            for first, rows in ahead(self._errors_of(record, theta, output)):
-                last = min(first + self.chunk, len(measured))
-                found = rows_of(rows, 0, last - first)
+            for first, last, rows in ahead(self._errors_of(record, theta, output)):
+                found = rows_of(rows, last - first)
                 errors[first:last, output] = (found if alive.all() else found[:, alive]) @ weights[alive]
         return np.where(np.isnan(measured), np.nan, errors)
 
-    def _errors_of(self, record: int, theta: Any, output: int) -> Iterator[tuple[int, Any]]:
-        """First samples of chunks and errors of an output in them, as soon as a device has been told to find them."""
-        (particles, _), filter = self._particles(record, theta), self.filters[record]
-        state, _ = filter.start(particles, self.portion(record, 0, 1))
-        for first in range(1, self.records[record].samples, self.chunk):
-            samples, count = self.portion(record, first, first + self.chunk), self.records[record].samples - first
-            state, rows = filter.errors(state, particles, samples, 0, min(self.chunk, count), output)
-            yield first, rows
+    def _errors_of(self, record: int, theta: Any, output: int) -> Iterator[tuple[int, int, Any]]:
+        """Ranges of samples and errors of an output in them, as soon as a device has been told to find them."""
+        state, begin = None, self.offsets[record]
+        first, end = begin, self.offsets[record + 1]
+        while first < end:
+            last = self.limit(first)
+            state, rows = self._advance(state, theta, first, last, watched=output)
+            if first > begin:
+                yield first - begin, last - begin, rows
+            first = last
 
     def at(self, level: int) -> "Experiment":
         """The same with 2**level integration steps a sampling interval; all levels share their programs."""
@@ -402,13 +409,13 @@ class Experiment(FilterTarget):
         return f"{where} (t = {self.records[record].time[local]:.6g})"
 
 
-def chunk_length(particles: int) -> int:
-    """Samples that the filter takes at once for so many particles."""
-    return int(np.clip(MEMORY // (8 * particles), SHORTEST, LONGEST))
+def at_once(particles: int) -> int:
+    """Samples whose energies the filter gives at once for so many particles."""
+    return int(np.clip(MEMORY // (8 * particles), FEWEST_ROWS, MOST_ROWS))
 
 
-def _padded(samples: Sample, chunk: int) -> Sample:
+def _padded(samples: Sample) -> Sample:
     """Repeat the last sample until the samples after the first fill whole chunks."""
     count = len(samples.outputs)
-    missing = -(count - 1) % chunk or (chunk if count == 1 else 0)
+    missing = -(count - 1) % CHUNK or (CHUNK if count == 1 else 0)
     return jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]), samples)

@@ -34,7 +34,7 @@ import numpy as np
 from probsysid.background import Background
 from probsysid.checks import is_real
 from probsysid.errors import InputError
-from probsysid.experiment import FilterTarget, Question
+from probsysid.experiment import CHUNK, FilterTarget, Question, at_once
 from probsysid.identify import check_seed, posterior_of, problem_fingerprint
 from probsysid.model import Model
 from probsysid.odefilter.calibrate import unit_variances
@@ -74,7 +74,7 @@ class Stream(FilterTarget):
         model = self.question.model
         inputs = dict.fromkeys(model.input_names, np.zeros(2))
         alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
-        return (filter_for(self.question.solver.system(model, alike.jump_order)),)
+        return (filter_for(self.question.solver.system(model, alike.jump_order), at_once(self.particles)),)
 
     @property
     def offsets(self) -> tuple[int, int]:
@@ -158,7 +158,7 @@ class Stream(FilterTarget):
 
     def _pad(self) -> None:
         """Room to the end of the last chunk, filled with the newest sample."""
-        needed = 1 + -(-max(self.count - 1, 1) // self.chunk) * self.chunk
+        needed = 1 + -(-max(self.count - 1, 1) // CHUNK) * CHUNK
 
         def fill(leaf: np.ndarray) -> np.ndarray:
             if len(leaf) < needed:

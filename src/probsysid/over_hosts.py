@@ -34,8 +34,7 @@ class OverHosts:
         whole = self.experiment
         own = Experiment(whole.question, whole.records, len(range(*portion(whole.particles).indices(whole.particles))))
         own.substeps = whole.substeps
-        # The same chunks: they are part of what a checkpoint belongs to.
-        own.__dict__ |= {name: getattr(whole, name) for name in ("filters", "offsets", "chunk", "data")}
+        own.__dict__ |= {name: getattr(whole, name) for name in ("filters", "offsets", "data")}
         return own
 
     def at(self, level: int) -> "OverHosts":

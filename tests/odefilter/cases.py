@@ -128,9 +128,7 @@ class Case:
         filter = Filter(self.system) if filter is None else filter
         packed, first = filter.start(self.particle, self.sample)
         packed, energies = filter.advance(packed, self.particle, self.sample, 1, self.samples)
-        energies = np.array(energies)
-        energies[0] = first[0]
-        return energies, np.array(packed)
+        return np.concatenate([np.array(first), np.array(energies)[: self.samples - 1]]), np.array(packed)
 
     def trace(self) -> Trajectory:
         return trace(self.system, self.particle, self.sample, self.time)

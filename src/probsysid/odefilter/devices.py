@@ -121,11 +121,11 @@ def ahead(calls: Iterable[Result], count: int = 2) -> Iterator[Result]:
     yield from under_way
 
 
-def rows_of(values: jax.Array, first: int, last: int) -> np.ndarray:
-    """Some rows of a matrix that may lie on several devices, on the host.  No program is compiled for their number, and
-    nothing else is copied."""
+def rows_of(values: jax.Array, count: int) -> np.ndarray:
+    """The first rows of a matrix that may lie on several devices, on the host.  No program is compiled for their
+    number, and nothing else is copied."""
     shards = sorted(values.addressable_shards, key=lambda shard: shard.index[-1].start or 0)
-    parts = [np.asarray(shard.data)[first:last] for shard in shards]
+    parts = [np.asarray(shard.data)[:count] for shard in shards]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from probsysid.odefilter.devices import OverDevices
 from probsysid.odefilter.step import Particle, Sample, State, System
@@ -48,6 +48,9 @@ class Filter:
     system: System
     devices: int | None = None
     """How many devices to use; None for all."""
+    rows: int | None = None
+    """Samples whose energies `advance` gives at once; None for as many as it is given.  A call takes time for each row,
+    used or not."""
 
     @property
     def block(self) -> int:
@@ -64,26 +67,15 @@ class Filter:
         """State after the first sample of `samples`, and that sample's energies."""
         return OverDevices(self._start, self.devices)
 
-    @cached_property
     def advance(
-        self,
-    ) -> Callable[
-        [Packed, Particle, Sample, Int[Array, ""] | int, Int[Array, ""] | int],
-        tuple[Packed, Float[Array, "sample particle"]],
-    ]:
-        """State after samples first..last-1 of the chunk, and their energies (zero outside that range)."""
-        return partial(self._run, watched=ENERGY)
+        self, packed: Packed, particles: Particle, samples: Sample, first: int, last: int, watched: int = ENERGY
+    ) -> tuple[Packed, Float[Array, "row particle"]]:
+        """State after samples first..last-1 of the chunk, and their energies in the first rows.  The state is right for
+        any range, the energies for those of up to `rows` samples.
 
-    def errors(
-        self, packed: Packed, particles: Particle, samples: Sample, first: int, last: int, output: int
-    ) -> tuple[Packed, Float[Array, "sample particle"]]:
-        """The same with the one-step prediction errors of one output in place of the energies: in units of their
-        standard deviation, zero where nothing was measured."""
-        return self._run(packed, particles, samples, first, last, watched=output)
-
-    def _run(
-        self, packed: Packed, particles: Particle, samples: Sample, first: Any, last: Any, watched: int
-    ) -> tuple[Packed, Float[Array, "sample particle"]]:
+        Watching an output gives its one-step prediction errors in place of the energies: in units of their standard
+        deviation, zero where nothing was measured.  The sums of energies in the state are wrong then.
+        """
         return self._program((packed, particles), (samples, first, last, watched))
 
     @cached_property
@@ -128,7 +120,7 @@ class Filter:
         self, packed: Packed, particles: Particle, samples: Sample, first: Any, last: Any, watched: Any
     ) -> tuple[Packed, Float[Array, "sample particle"]]:
         pattern, template = self._structure(particles, samples)
-        length = samples.outputs.shape[0]
+        rows = self.rows or samples.outputs.shape[0]
 
         def step(state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
             state, result = self._step(state, particle, sample, watched)
@@ -143,9 +135,10 @@ class Filter:
             def body(k: Any, carry: tuple[State, Any, Any, Any]) -> tuple[State, Any, Any, Any]:
                 state, total, newest, energies = carry
                 state, energy = batched(state, particles, _take(samples, k))
-                return state, total + newest, energy, lax.dynamic_update_index_in_dim(energies, energy, k, 0)
+                row = jnp.minimum(k - first, rows - 1)
+                return state, total + newest, energy, lax.dynamic_update_index_in_dim(energies, energy, row, 0)
 
-            begun = (state, packed[-2], packed[-1], jnp.zeros((length, packed.shape[-1])))
+            begun = (state, packed[-2], packed[-1], jnp.zeros((rows, packed.shape[-1])))
             state, total, newest, energies = lax.fori_loop(first, last, body, begun)
             return jnp.concatenate([self.system.pack(state, template), total[None], newest[None]]), energies
 
@@ -170,9 +163,9 @@ class Filter:
 
 
 @lru_cache(maxsize=32)
-def filter_for(system: System) -> Filter:
+def filter_for(system: System, rows: int | None = None) -> Filter:
     """The filter of a system: the same one for the same system, so that its programs compile once a process."""
-    return Filter(system)
+    return Filter(system, rows=rows)
 
 
 def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:

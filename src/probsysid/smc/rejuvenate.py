@@ -257,8 +257,8 @@ class _Moving:
     def _evaluate(self, theta: np.ndarray) -> Cloud:
         """The filter over all samples so far."""
         shape, flat = theta.shape[1:], theta.reshape(theta.shape[0], -1)
-        prior = np.asarray(self.target.log_prior(flat)).reshape(shape)
         state, likelihood, energy = browse(self.target, flat, self.sample + 1)
+        prior = np.asarray(self.target.log_prior(flat)).reshape(shape)
         return Cloud(theta, likelihood.reshape(shape), energy.reshape(shape), state, prior)
 
     def _log_target(self, cloud: Cloud) -> np.ndarray:
