@@ -14,6 +14,8 @@ from probsysid.model import Model
 from probsysid.odefilter.array_step import ArraySystem, in_arrays
 from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.lanes import Lanes
+from probsysid.odefilter.lapack import Lapack
 from probsysid.odefilter.linearise import EKF0, EKF1
 from probsysid.odefilter.samples import with_room
 from probsysid.odefilter.smooth import conditionals, smooth, trace
@@ -43,15 +45,15 @@ class Compiled(NamedTuple):
     energies: np.ndarray
 
 
-@pytest.fixture(scope="module", params=["lanes", "LAPACK"])
+@pytest.fixture(scope="module", params=[Lanes(), Lapack()], ids=["lanes", "LAPACK"])
 def compiled(request: pytest.FixtureRequest) -> Compiled:
     """Orders 2 and 1, two outputs, gaps, jumps, two steps in intervals of all lengths, five particles in blocks of
     two."""
     settings: Any = {"missing": 0.3, "uniform": False, "restarts": True, "substeps": 2, "diffusion": QuasiMLE()}
     case = random_case(np.random.default_rng(5), **structure((2, 1), (3, 1), 2, **settings))
     system = in_arrays(case.system)
-    assert system._lanes
-    system.__dict__["_lanes"] = request.param == "lanes"
+    assert isinstance(system._algebra, Lanes)
+    system.__dict__["_algebra"] = request.param
     return Compiled(case, Blocks(system, 2), with_room(case.sample), textbook_energies(case))
 
 

@@ -1,6 +1,5 @@
 """Square-root algebra on matrices: the same numbers as row by row."""
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -9,7 +8,10 @@ import numpy as np
 import pytest
 
 import probsysid  # noqa: F401  (double precision)
-from probsysid.odefilter import arrays, gaussian
+from probsysid.odefilter import gaussian
+from probsysid.odefilter.arrays import Algebra, SparseRows
+from probsysid.odefilter.lanes import Lanes
+from probsysid.odefilter.lapack import PANEL_ENTRIES, Lapack, solve_lower, triangularise
 from tests.odefilter.test_gaussian import as_matrix, as_rows, random_factor
 
 # Numbers of order one and condition numbers below 1e3 (asserted): round-off stays below 1e3 * 1e-16 * a few hundred
@@ -21,10 +23,11 @@ def in_lanes(rows: np.ndarray) -> Any:
     """The triangular factor as conditioning on something else gives it."""
     other = jnp.zeros((1, rows.shape[1] + 1)).at[0, -1].set(1.0)
     wider = jnp.pad(rows, ((0, 0), (0, 1)))
-    return arrays.condition(other, jnp.ones(1), wider, jnp.zeros(len(rows)), lanes=True)[0]
+    return Lanes().condition(other, jnp.ones(1), wider, jnp.zeros(len(rows)))[0]
 
 
-both = pytest.mark.parametrize("triangular", [arrays.triangularise, in_lanes])
+both = pytest.mark.parametrize("triangular", [triangularise, in_lanes])
+algebras = pytest.mark.parametrize("algebra", [Lanes(), Lapack()], ids=["lanes", "LAPACK"])
 
 
 @both
@@ -34,7 +37,7 @@ def test_triangularise_is_a_cholesky_factor(shape: tuple[int, int], triangular: 
     rng = np.random.default_rng(0)
     rows = rng.normal(size=shape) + 12 * np.eye(*shape)
     assert np.linalg.cond(rows) < 1e3
-    assert (rows.size > arrays.PANEL_ENTRIES) == (shape[0] > 50)
+    assert (rows.size > PANEL_ENTRIES) == (shape[0] > 50)
     lower = np.array(jax.jit(triangular)(rows))
     np.testing.assert_array_equal(np.triu(lower, 1), 0)
     np.testing.assert_allclose(lower, np.linalg.cholesky(rows @ rows.T), rtol=ROUNDING, atol=ROUNDING)
@@ -65,37 +68,37 @@ def test_triangularise_tolerates_missing_rank(triangular: Any) -> None:
     np.testing.assert_allclose(lower @ lower.T, rows @ rows.T, atol=1e-14)
 
 
-def test_sparse_rows_are_a_matrix() -> None:
+@algebras
+def test_sparse_rows_are_a_matrix(algebra: Algebra) -> None:
     matrix = np.array([[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0]])
-    sparse = arrays.SparseRows.of(matrix)
+    sparse = SparseRows.of(matrix)
     assert sparse.columns.shape == (3, 2)
     rng = np.random.default_rng(2)
     for values in (rng.normal(size=4), rng.normal(size=(4, 5))):
-        for lanes in (True, False):
-            np.testing.assert_allclose(sparse.times(jnp.asarray(values), lanes=lanes), matrix @ values, rtol=1e-15)
+        np.testing.assert_allclose(algebra.times(sparse, jnp.asarray(values)), matrix @ values, rtol=1e-15)
 
 
-@pytest.mark.parametrize("lanes", [True, False])
+@algebras
 @pytest.mark.parametrize("residuals", [1, 3])
-def test_condition_is_the_one_row_by_row(residuals: int, lanes: bool) -> None:
+def test_condition_is_the_one_row_by_row(residuals: int, algebra: Algebra) -> None:
     rng = np.random.default_rng(residuals)
     rows, means = random_factor(rng, 5, 12), rng.normal(size=5)
     seen, misses = random_factor(rng, residuals, 12), rng.normal(size=residuals)
     assert np.linalg.cond(np.concatenate([seen, rows])) < 1e3
     expected, expected_means = gaussian.condition(as_rows(seen), list(misses), as_rows(rows), list(means))
-    found, found_means = arrays.condition(*map(jnp.asarray, (seen, misses, rows, means)), lanes=lanes)
+    found, found_means = algebra.condition(*map(jnp.asarray, (seen, misses, rows, means)))
     np.testing.assert_allclose(found, as_matrix(gaussian.triangularise(expected)), rtol=ROUNDING, atol=ROUNDING)
     np.testing.assert_allclose(found_means, np.array(expected_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_nothing_is_learnt_from_a_quantity_without_variance() -> None:
     lower = jnp.array([[2.0, 0.0], [1.0, 0.0]])
-    np.testing.assert_allclose(arrays.solve_lower(lower, jnp.array([4.0, 7.0])), [2.0, -2.0])
-    np.testing.assert_allclose(arrays.solve_lower(jnp.zeros((1, 1)), jnp.array([7.0])), [0.0])
+    np.testing.assert_allclose(solve_lower(lower, jnp.array([4.0, 7.0])), [2.0, -2.0])
+    np.testing.assert_allclose(solve_lower(jnp.zeros((1, 1)), jnp.array([7.0])), [0.0])
 
 
-@pytest.mark.parametrize("lanes", [True, False])
-def test_observe_is_the_one_row_by_row(lanes: bool) -> None:
+@algebras
+def test_observe_is_the_one_row_by_row(algebra: Algebra) -> None:
     """Three outputs, the second one missing."""
     rng = np.random.default_rng(4)
     rows, means = random_factor(rng, 5, 8), rng.normal(size=5)
@@ -104,7 +107,7 @@ def test_observe_is_the_one_row_by_row(lanes: bool) -> None:
     energy, innovations, new_rows, new_means = gaussian.observe(
         as_rows(seen), list(predictions), list(observed), list(noise), as_rows(rows), list(means)
     )
-    found = arrays.observe(*map(jnp.asarray, (seen, predictions, observed, noise, rows, means)), lanes=lanes)
+    found = algebra.observe(*map(jnp.asarray, (seen, predictions, observed, noise, rows, means)))
     np.testing.assert_allclose(found[0], energy, rtol=ROUNDING)
     np.testing.assert_allclose(np.stack(found[1]), np.array(innovations, dtype=float).T, rtol=ROUNDING)
     np.testing.assert_allclose(found[2], as_matrix(new_rows), rtol=ROUNDING, atol=ROUNDING)
@@ -117,7 +120,7 @@ def test_lanes_are_one_particle_each() -> None:
     rows, means = rng.normal(size=(4, 5, 12)), rng.normal(size=(4, 5))
     rows[2] = np.nan
     seen, misses = rng.normal(size=(2, 12)), rng.normal(size=(4, 2))
-    condition = partial(arrays.condition, lanes=True)
+    condition = Lanes().condition
     factors, found = jax.vmap(condition, in_axes=(None, 0, 0, 0))(seen, misses, rows, means)
     for k in (0, 1, 3):
         factor, mean = condition(*map(jnp.asarray, (seen, misses[k], rows[k], means[k])))

@@ -19,11 +19,12 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from probsysid.dependence import Dependence, dependence
-from probsysid.odefilter import arrays
-from probsysid.odefilter.arrays import SparseRows
+from probsysid.odefilter.arrays import Algebra, SparseRows
 from probsysid.odefilter.calibrate import BEYOND, FLOOR, UnitVariance, first_guess
 from probsysid.odefilter.gaussian import Innovation
 from probsysid.odefilter.initial import taylor_derivatives
+from probsysid.odefilter.lanes import Lanes, fit_lanes
+from probsysid.odefilter.lapack import Lapack
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
 from probsysid.odefilter.step import Particle, Sample, State, System
@@ -80,13 +81,10 @@ class ArraySystem(System):
         return SparseRows.of(self.layout.transition[np.ix_(self._wanted, self._kept)])
 
     @cached_property
-    def _lanes(self) -> bool:
-        """Whether all particles of a block are worked on together."""
+    def _algebra(self) -> Algebra:
+        """How matrices are worked on: decided by the largest."""
         noise = len(self._highest) if self.ode_noise else 0
-        return arrays.fit_lanes(len(self._wanted), len(self._free) + self.layout.size + noise)
-
-    def _product(self, matrix: Any, other: Any) -> Any:
-        return arrays.product(matrix, other, lanes=self._lanes)
+        return Lanes() if fit_lanes(len(self._wanted), len(self._free) + self.layout.size + noise) else Lapack()
 
     # Start
 
@@ -126,7 +124,7 @@ class ArraySystem(System):
         values, slopes = self.linearisation.matrix(complete, physical, self._completed_dependence)
         slopes = slopes * scales[self._physical] / scales[:, None]
         others = self._free[len(self._physical) :]
-        factor = jnp.concatenate([rows, self._product(slopes[others], rows)])
+        factor = jnp.concatenate([rows, self._algebra.product(slopes[others], rows)])
         return values / scales, factor, slopes[self._highest]
 
     def _completion(self, particle: Particle, layout: Layout, derivatives: Any) -> Callable[[Any], Any]:
@@ -180,7 +178,8 @@ class ArraySystem(System):
         """The row of every component, in the order of `_kept`."""
         if self.ode_noise:
             return state.factor
-        return jnp.concatenate([state.factor, self._product(state.jacobian, state.factor[: len(self._physical)])])
+        given = self._algebra.product(state.jacobian, state.factor[: len(self._physical)])
+        return jnp.concatenate([state.factor, given])
 
     def component_rows(self, state: State) -> Any:
         """The row of every component."""
@@ -189,7 +188,7 @@ class ArraySystem(System):
     def advance(self, state: State, particle: Particle, sample: Sample, inputs: Any, unit: Any) -> State:
         """One step: predict, estimate the diffusion, condition on the ODE."""
         scales = sample.scales
-        mean = self._transition.times(state.mean[self._kept], lanes=self._lanes)[self._place_wanted]
+        mean = self._algebra.times(self._transition, state.mean[self._kept])[self._place_wanted]
         values, slopes = self._dynamics(particle, mean, inputs, scales)
         memory, variance = self._diffusions(state, particle, mean[self._highest] - values, slopes, unit)
         rows = self._predicted(state, variance)
@@ -219,7 +218,7 @@ class ArraySystem(System):
     ) -> tuple[Any, Any]:
         """The dynamics linearised at the corrected state: what they say at the predicted one, and their Jacobian."""
         values, slopes = self._dynamics(particle, corrected, inputs, scales)
-        return values + self._product(slopes, (mean - corrected)[self._physical]), slopes
+        return values + self._algebra.product(slopes, (mean - corrected)[self._physical]), slopes
 
     def _diffusions(
         self, state: State, particle: Particle, residuals: Any, slopes: Any, unit: Any
@@ -239,7 +238,7 @@ class ArraySystem(System):
         noise, coordinate = self.layout.process_factor, np.array(self.layout.coordinate)
         own = coordinate[:, None] == np.arange(len(self._highest))  # a coordinate's noise is in columns of its own
         highest = noise[self._highest]
-        rows = highest - self._product(slopes, noise[self._physical])
+        rows = highest - self._algebra.product(slopes, noise[self._physical])
         return jnp.sum(jnp.where(own.T, rows**2, 0.0), axis=1) / np.sum(highest**2, axis=1)
 
     def _predicted(self, state: State, variance: Any) -> Float[Array, "wanted column"]:
@@ -247,15 +246,14 @@ class ArraySystem(System):
         sigma = jnp.sqrt(variance)[np.array(self.layout.coordinate)[self._wanted]]
         given = state.jacobian[:0] if self.ode_noise else state.jacobian
         noise = self.layout.process_factor[self._wanted]
-        return arrays.predict(self._transition, noise, state.factor, given, sigma, lanes=self._lanes)
+        return self._algebra.predict(self._transition, noise, state.factor, given, sigma)
 
     def _given_ode(self, rows: Any, mean: Any, values: Any, slopes: Any, scales: Any) -> tuple[Any, Any]:
         """Factor of the free components and the whole mean, given that the linearised ODE holds."""
         highest = self._highest
         spread = jnp.diag(self.ode_noise / scales[highest]) if self.ode_noise else jnp.zeros((len(highest), 0))
-        factor, free_mean = arrays.condition_on_rate(
-            rows, slopes, spread, mean[highest] - values, mean[self._free], lanes=self._lanes
-        )
+        residuals = mean[highest] - values
+        factor, free_mean = self._algebra.condition_on_rate(rows, slopes, spread, residuals, mean[self._free])
         return factor, self._completed(free_mean, mean, values, slopes)
 
     def _completed(self, free_mean: Any, predicted: Any, values: Any, slopes: Any) -> Any:
@@ -263,7 +261,7 @@ class ArraySystem(System):
         if self.ode_noise:
             return free_mean[self._place]
         change = free_mean[: len(self._physical)] - predicted[self._physical]
-        return jnp.concatenate([free_mean, values + self._product(slopes, change)])[self._place]
+        return jnp.concatenate([free_mean, values + self._algebra.product(slopes, change)])[self._place]
 
     # Data
 
@@ -281,15 +279,14 @@ class ArraySystem(System):
         predictions, slopes = jacobian_matrix(function, (state.mean * scales)[seen], self.model.outputs_dependence)
         slopes = slopes * scales[seen]
         if not self.ode_noise:  # highest derivatives are functions of the physical components
-            slopes = slopes[:, :split] + self._product(slopes[:, split:], state.jacobian)
-        energy, innovations, factor, free_mean = arrays.observe(
-            self._product(slopes, state.factor[: slopes.shape[1]]),
+            slopes = slopes[:, :split] + self._algebra.product(slopes[:, split:], state.jacobian)
+        energy, innovations, factor, free_mean = self._algebra.observe(
+            self._algebra.product(slopes, state.factor[: slopes.shape[1]]),
             predictions,
             sample.outputs,
             jnp.stack(particle.noise),
             state.factor,
             state.mean[self._free],
-            lanes=self._lanes,
         )
         if self.joint:
             mean = self._completed(free_mean, state.mean, state.mean[self._highest], state.jacobian)

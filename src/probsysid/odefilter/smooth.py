@@ -21,7 +21,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from probsysid._runtime import compiled_whole
-from probsysid.odefilter.arrays import PANEL_ENTRIES, triangularise
+from probsysid.odefilter.lapack import PANEL_ENTRIES, triangularise
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.step import Particle, Sample, State, System
 
