@@ -79,6 +79,15 @@ def test_sparse_rows_are_a_matrix(algebra: Algebra) -> None:
 
 
 @algebras
+@pytest.mark.parametrize(("rows", "inner"), [(0, 3), (2, 0), (2, 3)])
+def test_products_may_be_empty(rows: int, inner: int, algebra: Algebra) -> None:
+    """A state without components beyond the physical ones has nothing to multiply."""
+    rng = np.random.default_rng(5)
+    matrix, other = rng.normal(size=(4, rows, inner)), rng.normal(size=(4, inner, 5))
+    np.testing.assert_allclose(jax.vmap(algebra.product)(matrix, other), matrix @ other, rtol=1e-14)
+
+
+@algebras
 @pytest.mark.parametrize("residuals", [1, 3])
 def test_condition_is_the_one_row_by_row(residuals: int, algebra: Algebra) -> None:
     rng = np.random.default_rng(residuals)

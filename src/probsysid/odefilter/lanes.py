@@ -57,14 +57,16 @@ class Lanes(Algebra):
 
     def _product(self, matrix: Any, other: Any) -> Any:
         """Row by row in a loop, whose result is kept: otherwise it would be worked out anew wherever it is used."""
-        left = jnp.asarray(matrix)
+        left, empty = jnp.asarray(matrix), jnp.zeros((len(matrix), *other.shape[1:]))
+        if not left.size:
+            return empty
 
         def put(r: Any, found: Any) -> Any:
             factors = left[r].reshape(len(other), *[1] * (other.ndim - 2), -1)
             row = sum((factors[k] * other[k] for k in range(1, len(other))), start=factors[0] * other[0])
             return lax.dynamic_update_index_in_dim(found, row, r, 0)
 
-        return lax.fori_loop(0, len(matrix), put, jnp.zeros((len(matrix), *other.shape[1:])))
+        return lax.fori_loop(0, len(matrix), put, empty)
 
     def _dot(self, rows: Float[Array, "row column lane"], vector: Float[Array, "column lane"]) -> Any:
         """Written out: a sum over an axis is not vectorised over lanes."""
