@@ -308,7 +308,8 @@ RUN_TEXT = """\
 Whole runs, compiled before, on the record of the first section (500 samples, against particles 2000; 512 particles and
 7 quantities where not said otherwise; two steps a sample). Sweeps are passes of all particles over the whole record:
 rejuvenations come at ever longer distances, so that their number grows with the logarithm of the record's length, and
-with the number of quantities. What several cores cannot share is the work outside the filter (below)."""
+with the number of quantities. What several cores cannot share is the work outside the filter (below). *Default*
+is a run as `identify` does it if it is told nothing else, with automatic steps."""
 
 
 def memory(figures: Figures | None) -> str:

@@ -30,11 +30,15 @@ Figures = dict[str, float]
 
 PARTICLES = (128, 512, 2048, 8192, 16384)
 SAMPLES = (128, 512, 2048, 8192)
-STATES = {3: (1, 2), 4: (1, 3), 6: (1, 5), 8: (2, 3), 12: (3, 3), 16: (4, 3), 20: (5, 3)}
+STATES = {3: (1, 2), 4: (1, 3), 6: (1, 5), 8: (2, 3), 12: (3, 3), 16: (4, 3), 20: (5, 3), 40: (10, 3), 80: (20, 3)}
 """Size of the state: masses in a chain, and smoothness of each."""
+LARGE, FEW_PARTICLES = 40, 64
+"""States from this size on are swept with fewer particles: they take long enough."""
 RUN_PARTICLES = (256, 1024, 4096)
 RUN_SAMPLES = (250, 500, 1000, 2000)
 RUN_PARAMETERS = (1, 3, 5, 7)
+DEFAULT = "default"
+"""In place of a number of particles: a run as `identify` does it by itself, with automatic steps."""
 LONG_RUN = 2000
 """Samples of the runs against particles, on one device and on all."""
 SHORTEST, LONGEST, MOST_REPEATS = 0.02, 4.0, 40
@@ -100,8 +104,9 @@ def sweep(quick: bool) -> dict[str, Any]:
             result[n]["samples"][length] = row
     result["1"]["state"] = {}
     for size, shape in states.items():
-        row, compile_seconds = _sweep(shape, 1024, 128, [1])
-        per_step = row["1"]["processor_seconds"] / (1024 * 127) * 1e9
+        particles = FEW_PARTICLES if size >= LARGE else 1024
+        row, compile_seconds = _sweep(shape, particles, 128, [1])
+        per_step = row["1"]["processor_seconds"] / (particles * 128) * 1e9
         result["1"]["state"][size] = {
             **row["1"],
             "nanoseconds": per_step,
@@ -209,14 +214,18 @@ def identify(quick: bool) -> dict[str, Any]:
 
 
 def populations(quick: bool) -> dict[str, Any]:
-    """Whole runs against particles."""
-    counts, samples = (RUN_PARTICLES[:1], RUN_SAMPLES[0]) if quick else (RUN_PARTICLES, LONG_RUN)
-    return {count: _run(count, samples, 7) for count in counts}
-
-
-def _run(particles: int, samples: int, free: int) -> dict[str, float]:
+    """Whole runs against particles, and one as `identify` does it by itself."""
     import probsysid as ps
 
+    counts, samples = (RUN_PARTICLES[:1], RUN_SAMPLES[0]) if quick else (RUN_PARTICLES, LONG_RUN)
+    plain_runs = {count: _run(count, samples, 7) for count in counts}
+    return plain_runs | {DEFAULT: _run(ps.Sampler().particles, samples, 7, ps.Solver())}
+
+
+def _run(particles: int, samples: int, free: int, solver: Any = None) -> dict[str, float]:
+    import probsysid as ps
+
+    solver = plain(2) if solver is None else solver
     model, record, priors = _oscillator(samples)
     names = list(priors)
     given = {name: priors[name] if i < free else _TRUTH[name] for i, name in enumerate(names)}
@@ -230,7 +239,7 @@ def _run(particles: int, samples: int, free: int) -> dict[str, float]:
                 {name: given[name] for name in ("m", "c", "k", "k3")},
                 {"position": given["noise.position"]},
                 {"x": given["initial.x"], "dx": given["initial.dx"]},
-                solver=plain(2),
+                solver=solver,
                 sampler=ps.Sampler(particles=particles),
             )
         )
@@ -394,12 +403,13 @@ def runs(quick: bool) -> dict[str, Any] | None:
 
 
 def slopes(figures: Mapping[str, Any]) -> dict[str, float]:
-    """Of processor time against each size."""
+    """Of processor time against each size; a step's for states, which are not swept with the same particles."""
     found = {}
     for name, table in figures.items():
-        sizes = [float(size) for size in table]
-        if len(sizes) > 1:
-            found[name] = slope(sizes, [row["processor_seconds"] for row in table.values()])
+        rows = {float(size): row for size, row in table.items() if size != DEFAULT}
+        if len(rows) > 1:
+            values = [row.get("nanoseconds", row["processor_seconds"]) for row in rows.values()]
+            found[name] = slope(list(rows), values)
     return found
 
 
