@@ -16,12 +16,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from probsysid.odefilter.cache import first_level_cache
 from probsysid.odefilter.devices import OverDevices
 from probsysid.odefilter.step import Particle, Sample, State, System
 
-CACHE_BYTES = 24_000
-"""Memory for the predicted factors of one block: what the first-level cache (32 kB) has room for beside the rest.  Of
-blocks of 8 to 128, those of 64 were the best for D = 4, of 32 for D = 7 and 8, of 16 for D = 9 and 12."""
+CACHE_SHARE = 0.75
+"""Of the first-level cache, for the predicted factors of one block: the rest needs room, too.  With 32 kB, of blocks of
+8 to 128, those of 64 were the best for D = 4, of 32 for D = 7 and 8, of 16 for D = 9 and 12."""
 
 SMALLEST_UNROLLED, SMALLEST_IN_ARRAYS = 16, 8
 """A loop over 8 numbers is not vectorised for 8 at a time.  On arrays, 8 was the best of 1, 2, 4, 8 and 16 for D = 80
@@ -56,7 +57,7 @@ class Filter:
     def block(self) -> int:
         """Particles a block: a power of two that keeps the predicted factors in cache."""
         free, size = len(self.system.free), self.system.layout.size
-        fitting = CACHE_BYTES // (8 * free * (free + size))
+        fitting = int(CACHE_SHARE * first_level_cache()) // (8 * free * (free + size))
         smallest = SMALLEST_UNROLLED if self.system.unrolled else SMALLEST_IN_ARRAYS
         return int(np.clip(2 ** (max(fitting, 1).bit_length() - 1), smallest, LARGEST))
 
