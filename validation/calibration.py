@@ -21,7 +21,7 @@ from probsysid.smc.target import browse
 from validation.duffing import MODEL, SOLVER, measured, multisine
 from validation.shared import Shared
 
-SETS = 320
+SETS = 1280
 SAMPLES = 100
 BINS = 16
 SAMPLER = ps.Sampler(particles=1024, islands=4)
