@@ -282,10 +282,12 @@ def scaling(figures: Figures) -> str:
                 *(number(row[key]) for key in ("sweeps", "processor_seconds", "seconds")),
                 number(all_cores[size]["seconds"]),
                 number(runs["speed_up"][size], 2),
+                number(runs["speed_up_possible"][size], 2),
             ]
             for size, row in runs["particles"].items()
         ]
-        head = ["particles", "sweeps", "processor s", "seconds, one core", f"seconds, {cores} cores", "speed-up"]
+        head = ["particles", "sweeps", "processor s", "seconds, one core", f"seconds, {cores} cores"]
+        head += ["speed-up", "possible"]
         text += [table(head, rows), f"Exponent of the processor time: {number(runs['slopes'].get('particles'), 2)}."]
         for key, title in (("samples", "samples"), ("parameters", "quantities")):
             rows = [
@@ -309,7 +311,8 @@ Whole runs, compiled before, on the record of the first section (500 samples, ag
 7 quantities where not said otherwise; two steps a sample). Sweeps are passes of all particles over the whole record:
 rejuvenations come at ever longer distances, so that their number grows with the logarithm of the record's length, and
 with the number of quantities. What several cores cannot share is the work outside the filter (below). *Default*
-is a run as `identify` does it if it is told nothing else, with automatic steps."""
+is a run as `identify` does it if it is told nothing else, with automatic steps. *Possible* is what the cores gave
+when each of them did the same run by itself, at the same time: on a shared machine less than their number."""
 
 
 def memory(figures: Figures | None) -> str:

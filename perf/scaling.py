@@ -5,7 +5,7 @@ python perf/scaling.py [--json FILE] [--part NAME ...] [--quick]
 Parts: sweep (the filter over a record), identify (whole runs), memory (100 000 particles on the Silverbox record, from
 the folder named by PROBSYSID_DATA), online (an Identifier after 1000 and 10 000 samples).  Each runs in a process of
 its own.  One device and one for each core take turns, in sweeps from one repetition to the next, in whole runs from
-process to process; the fastest counts.
+process to process; the fastest counts.  What the cores can do at best is found by one process with one device on each.
 """
 
 import argparse
@@ -44,8 +44,8 @@ LONG_RUN = 2000
 SHORTEST, LONGEST, MOST_REPEATS = 0.02, 4.0, 40
 """A repetition of a sweep takes so many seconds or more, as the processor's clock is coarse, and all of them take so
 many; but there are three at least, and so many at most."""
-TURNS = 2
-"""Processes with one device, and with several, for whole runs."""
+TURNS = 3
+"""Whole runs are made so many times with one device, with several, and with a process a core; sweeps one time less."""
 MANY = 100_000
 
 
@@ -363,26 +363,40 @@ CHILDREN = PARTS | {"populations": populations}
 
 def child(part: str, quick: bool, devices: int | None = None) -> dict[str, Any] | None:
     """The figures of a part, None and a sentence where it fails."""
+    print(f"{time.strftime('%H:%M:%S')} {part}{'' if devices is None else f', {devices} devices'}", flush=True)
+    return _figures(part, _started(part, quick, devices))
+
+
+def one_a_core(part: str, quick: bool) -> dict[str, Any] | None:
+    """The figures of the slowest of as many processes as there are cores, at the same time, each with one device."""
+    print(f"{time.strftime('%H:%M:%S')} {part}, one process a core", flush=True)
+    started = [_started(part, quick, 1) for _ in range(CORES)]
+    found = [_figures(part, process) for process in started]
+    if any(tables is None for tables in found):
+        return None
+    return {size: max((tables[size] for tables in found), key=lambda row: row["seconds"]) for size in found[0]}
+
+
+def _started(part: str, quick: bool, devices: int | None) -> "subprocess.Popen[str]":
     environment = os.environ | ({} if devices is None else {"PROBSYSID_DEVICES": str(devices)})
     if part == "sweep":  # compile times are those of a first run
         environment |= {"JAX_ENABLE_COMPILATION_CACHE": "false"}
     command = [sys.executable, __file__, "--child", part, *(["--quick"] if quick else [])]
-    print(f"{time.strftime('%H:%M:%S')} {part}{'' if devices is None else f', {devices} devices'}", flush=True)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        print(f"No figures for {part}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}", flush=True)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _figures(part: str, process: "subprocess.Popen[str]") -> dict[str, Any] | None:
+    said, complained = process.communicate()
+    if process.returncode:
+        print(f"No figures for {part}: {(complained.strip().splitlines() or ['it failed'])[-1]}", flush=True)
         return None
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return json.loads(said.strip().splitlines()[-1])
 
 
 def measure(parts: Sequence[str], quick: bool) -> dict[str, Any]:
     result: dict[str, Any] = {"cores": CORES, "made": time.strftime("%Y-%m-%d")}
     if "sweep" in parts:
-        both = child("sweep", quick, CORES)
-        result["sweep"] = both and both | {
-            "slopes": slopes(both["1"]),
-            "speed_up": speed_up(both["1"]["particles"], both[str(CORES)]["particles"]),
-        }
+        result["sweep"] = sweeps(quick)
     if "identify" in parts:
         result["identify"] = runs(quick)
     for part in ("memory", "online"):
@@ -391,15 +405,39 @@ def measure(parts: Sequence[str], quick: bool) -> dict[str, Any]:
     return result
 
 
+def sweeps(quick: bool) -> dict[str, Any] | None:
+    """The filter over a record: the fastest of two processes some minutes apart."""
+    turns = [child("sweep", quick, CORES) for _ in range(1 if quick else TURNS - 1)]
+    if any(turn is None for turn in turns):
+        return None
+    best = {n: {name: _fastest([turn[n][name] for turn in turns]) for name in tables} for n, tables in turns[0].items()}
+    sped = speed_up(best["1"]["particles"], best[str(CORES)]["particles"])
+    return best | {"slopes": slopes(best["1"]), "speed_up": sped}
+
+
 def runs(quick: bool) -> dict[str, Any] | None:
     """Whole runs: against samples and quantities on one device, against particles on one and on all."""
     found = child("identify", quick, 1)
-    turns = [{n: child("populations", quick, n) for n in sorted({1, CORES})} for _ in range(1 if quick else TURNS)]
+    ways = {
+        "particles": lambda: child("populations", quick, 1),
+        "particles_all_cores": lambda: child("populations", quick, CORES),
+        "particles_one_a_core": lambda: one_a_core("populations", quick),
+    }
+    turns = [{name: way() for name, way in ways.items()} for _ in range(1 if quick else TURNS)]
     if found is None or any(table is None for turn in turns for table in turn.values()):
         return None
-    best = {n: {size: least(*(turn[n][size] for turn in turns)) for size in turns[0][n]} for n in turns[0]}
-    found |= {"particles": best[1], "particles_all_cores": best[CORES]}
-    return found | {"slopes": slopes(found), "speed_up": speed_up(best[1], best[CORES])}
+    found |= {name: _fastest([turn[name] for turn in turns]) for name in ways}
+    shared = {n: found["particles"][n]["seconds"] / row["seconds"] for n, row in found["particles_one_a_core"].items()}
+    return found | {
+        "slopes": slopes({name: found[name] for name in ("samples", "parameters", "particles")}),
+        "speed_up": speed_up(found["particles"], found["particles_all_cores"]),
+        "speed_up_possible": {n: CORES * value for n, value in shared.items()},
+    }
+
+
+def _fastest(tables: Sequence[Mapping[str, Figures]]) -> dict[str, Figures]:
+    """The least of each figure in tables of the same rows."""
+    return {size: least(*(table[size] for table in tables)) for size in tables[0]}
 
 
 def slopes(figures: Mapping[str, Any]) -> dict[str, float]:
