@@ -43,3 +43,14 @@ def test_likelihoods_are_those_of_one_call_after_the_other(target: Experiment, s
     np.testing.assert_array_equal(energy, last)
     lost = np.isinf(energy - likelihood)
     np.testing.assert_array_equal(lost, (np.arange(16) == 3) & (stop > 1))  # the first sample does not feel the mass
+
+
+def test_errors_on_each_record_are_its_own(target: Experiment) -> None:
+    """The second record is the beginning of the first, and starts as it does: so do its errors."""
+    names = list(target.question.space.names)
+    theta = np.array(target.sample_prior(jax.random.key(0), 16))
+    for row, name in enumerate(names):
+        theta[row] = theta[names.index(name.replace("initial[1]", "initial[0]"))]
+    first, second = target.one_step_errors(theta, np.full(16, 1 / 16))
+    assert first.shape == (40, 1) and np.all(np.isfinite(first[1:]))
+    np.testing.assert_allclose(second, first[:25], rtol=1e-12)
