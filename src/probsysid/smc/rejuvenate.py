@@ -94,7 +94,7 @@ def rejuvenate(
     weights = w.normalise(log_weights)
     ancestors = agreed(_ancestors(sampler, weights, seeds), "ancestors")
     moving = _Moving(cloud.theta, weights, target, sampler, sample, share, seeds)
-    chosen = moving.with_prior(_copies(cloud, ancestors))
+    chosen = _copies(moving.with_prior(cloud), ancestors)
     moved, stats = moving.chains(chosen) if sampler.chain > 1 else moving.until_moved(chosen)
     info = Rejuvenation(
         sample=sample,
@@ -126,6 +126,7 @@ def _copies(cloud: Cloud, ancestors: np.ndarray) -> Cloud:
         np.take_along_axis(cloud.likelihood, ancestors, axis=1),
         np.take_along_axis(cloud.energy, ancestors, axis=1),
         shares.copied(cloud.state, positions),
+        np.take_along_axis(cloud.prior, ancestors, axis=1),
     )
 
 
@@ -227,7 +228,9 @@ class _Moving:
         return self.theta[:, parts].reshape(len(self.theta), -1), weights.ravel() / len(weights)
 
     def with_prior(self, cloud: Cloud) -> Cloud:
-        """The cloud with its log prior."""
+        """The cloud with its log prior, which earlier moves may have left with it."""
+        if cloud.prior is not None:
+            return cloud
         flat = cloud.theta.reshape(len(cloud.theta), -1)
         return cloud._replace(prior=np.asarray(self.target.log_prior(flat)).reshape(cloud.energy.shape))
 

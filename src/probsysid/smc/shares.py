@@ -71,15 +71,15 @@ def copied(state: Any, positions: Int[np.ndarray, " copy"]) -> Any:
 
 
 def chosen(flags: Bool[np.ndarray, " particle"], new: Any, old: Any) -> Any:
-    """The new states where the flags say so, the old ones elsewhere."""
+    """The new states where the flags say so, the old ones elsewhere.  On the host, which has looked at the new ones
+    anyway: asking several devices for it takes longer."""
     if isinstance(new, Share):
         return Share(_where(flags[portion(new.count)], new.here, here(old, new.count)), new.count)
     return _where(flags, new, old)
 
 
-@jax.jit
 def _where(flags: Any, new: Any, old: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(flags, a, b), new, old)
+    return jax.tree.map(lambda a, b: np.where(flags, np.asarray(a), np.asarray(b)), new, old)
 
 
 def side_by_side(states: list[Any], parts: int, count: int) -> Any:
