@@ -306,9 +306,9 @@ class FilterTarget:
         if record not in self._preparations:
             question = self.question
             form, numbers = Form.of(question.fixed(record))
-            self._preparations[record] = partial(
-                question.space.program(_prepared, question.roles(record), form), numbers
-            )
+            put = partial(everywhere, particles=self.particles)
+            program = question.space.program(_prepared, question.roles(record), form, put=put)
+            self._preparations[record] = partial(program, put(numbers))
         return self._preparations[record]
 
     @cached_property

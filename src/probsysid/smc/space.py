@@ -143,11 +143,15 @@ class Space:
         """Log density in unconstrained coordinates."""
         return self.program(_log_prior)(theta)
 
-    def program(self, function: Callable[..., Any], *static: Any) -> Callable[..., Any]:
+    def program(
+        self, function: Callable[..., Any], *static: Any, put: Callable[[Any], Any] = lambda numbers: numbers
+    ) -> Callable[..., Any]:
         """`function(*static, space, ...)` compiled, for this space: with the programs of all spaces like it or, where a
-        prior is of a kind that numpyro does not know, with one of its own."""
+        prior is of a kind that numpyro does not know, with one of its own.  `put` brings the numbers of the priors to
+        where the programs run."""
         if self._known:
-            return partial(_compiled, function, static, *self._taken_apart)
+            kind, numbers = self._taken_apart
+            return partial(_compiled, function, static, kind, put(numbers))
         if (function, *static) not in self._own:
             self._own[(function, *static)] = jax.jit(partial(function, *static, self))
         return self._own[(function, *static)]
