@@ -38,8 +38,9 @@ from probsysid._runtime import compiled_whole
 from probsysid.odefilter import iwp
 from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.filter import Filter, map_blocks
+from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.samples import prepare
-from probsysid.odefilter.step import Particle, Sample
+from probsysid.odefilter.step import Particle
 
 HERE = Path(__file__).resolve().parent
 STEPS = SAMPLES - 1
@@ -114,7 +115,7 @@ class Ours:
     problem: Problem
     filter: Filter
     particles: Particle
-    samples: Sample
+    samples: Rows
     advance: Callable[..., Any]
     start: np.ndarray
     """Packed state after the first sample."""
@@ -144,7 +145,7 @@ def our_filter(
     system = solver.system(model, record.jump_order)
     filter = Filter(in_arrays(system) if arrays else system)
     particles = jax.device_put(_particles(problem, data, initial_sd))
-    samples = jax.device_put(prepare(record, filter.system, solver.steps))
+    samples = jax.device_put(Rows.of(prepare(record, filter.system, solver.steps)))
     begin = time.process_time()
     packed, _ = filter.start(particles, samples)
     _, energies = jax.block_until_ready(filter.advance(packed, particles, samples, 1, len(data.outputs)))

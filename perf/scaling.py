@@ -119,11 +119,11 @@ def _sweep(
     shape: tuple[int, int], particles: int, samples: int, devices: Sequence[int]
 ) -> tuple[dict[str, Figures], float]:
     """Time of one sweep by number of devices, and processor seconds of what came before it, compiling included."""
-    import jax
 
     from probsysid.experiment import CHUNK, at_once
     from probsysid.odefilter.devices import everywhere, placed
     from probsysid.odefilter.filter import Filter
+    from probsysid.odefilter.rows import Rows
     from probsysid.odefilter.samples import prepare
     from probsysid.odefilter.step import Particle
 
@@ -138,9 +138,9 @@ def _sweep(
         initial_mean=[0.0 * every] * (2 * masses),
         initial_sd=[0.1 * every] * (2 * masses),
     )
-    prepared, length = prepare(record, system, solver.steps), min(CHUNK, samples)
+    prepared, length = Rows.of(prepare(record, system, solver.steps)), min(CHUNK, samples)
     places = [np.arange(k, k + length) for k in range(0, samples, length)]
-    portions = [jax.tree.map(lambda leaf, at=at: leaf[np.minimum(at, samples - 1)], prepared) for at in places]
+    portions = [prepared.changed(lambda rows, at=at: rows[np.minimum(at, samples - 1)]) for at in places]
     busy = time.process_time()
     sweeps = {}
     for count in devices:
@@ -172,7 +172,7 @@ class _Sweep:
     def _states(self) -> Iterator[Any]:
         state, left = self.state, self.samples
         for chunk in self.chunks:
-            count = min(left, len(chunk.outputs))
+            count = min(left, len(chunk))
             state, _ = self.filter.advance(state, self.particles, chunk, 0, count)
             yield state
             left -= count

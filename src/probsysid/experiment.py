@@ -18,16 +18,18 @@ from jaxtyping import Float
 
 from probsysid.checks import is_finite
 from probsysid.errors import InputError, did_you_mean
+from probsysid.form import Form
 from probsysid.initial_state import check_initial_names, gaussian_moments
 from probsysid.model import Model
 from probsysid.odefilter.devices import ahead, constrained, everywhere, rows_of
 from probsysid.odefilter.filter import ENERGY, Filter, filter_for, over_particles, totals
-from probsysid.odefilter.samples import prepare, with_room
+from probsysid.odefilter.rows import Rows
+from probsysid.odefilter.samples import measured, prepare, with_room
 from probsysid.odefilter.solver import Solver
-from probsysid.odefilter.step import Particle, Sample
+from probsysid.odefilter.step import Particle
 from probsysid.record import Record
 from probsysid.smc.accuracy import FIRST
-from probsysid.smc.space import Form, Space
+from probsysid.smc.space import Space
 from probsysid.smc.weights import finite_or_lost
 
 CHUNK = 256
@@ -202,7 +204,7 @@ class FilterTarget:
         raise NotImplementedError
 
     @property
-    def data(self) -> Sequence[Sample]:
+    def data(self) -> Sequence[Rows]:
         """Samples of each record, with room after them to fill the last chunk."""
         raise NotImplementedError
 
@@ -283,9 +285,19 @@ class FilterTarget:
             yield last, state
             first = last
 
-    def portion(self, record: int, first: int, last: int) -> Sample:
-        """Some samples of a record."""
-        return jax.tree.map(lambda leaf: leaf[first:last], self.data[record])
+    def portion(self, record: int, first: int, last: int) -> Rows:
+        """Some samples of a record, on all devices: every sweep asks for them.  They are sent again only if there are
+        more of them than the last time; a stream writes on in the array that they are copied from."""
+        end = min(last, self.offsets[record + 1] - self.offsets[record])
+        known = self._portions.get((record, first))
+        if known is None or known[0] != end:
+            rows = self.data[record].changed(lambda numbers: everywhere(numbers[first:last].copy(), self.particles))
+            known = self._portions[record, first] = end, rows
+        return known[1]
+
+    @cached_property
+    def _portions(self) -> dict[tuple[int, int], tuple[int, Rows]]:
+        return {}
 
     def _locate(self, sample: int) -> tuple[int, int]:
         """Record, and index in it."""
@@ -343,22 +355,11 @@ class Experiment(FilterTarget):
         return tuple(filter_for(system, at_once(self.particles)) for system in systems)
 
     @cached_property
-    def data(self) -> tuple[Sample, ...]:
+    def data(self) -> tuple[Rows, ...]:
         pairs = zip(self.records, self.filters, strict=True)
         samples = [prepare(record, f.system, self.substeps) for record, f in pairs]
         roomy = self.graded or self.substeps > 1
-        return tuple(_padded(with_room(s) if roomy else s) for s in samples)
-
-    def portion(self, record: int, first: int, last: int) -> Sample:
-        """Some samples of a record, on all devices: they are asked for in every sweep."""
-        if (record, first) not in self._portions:
-            portion = super().portion(record, first, last)
-            self._portions[record, first] = everywhere(portion, self.particles)
-        return self._portions[record, first]
-
-    @cached_property
-    def _portions(self) -> dict[tuple[int, int], Sample]:
-        return {}
+        return tuple(Rows.of(with_room(s) if roomy else s).changed(_padded) for s in samples)
 
     def one_step_errors(self, theta: Any, weights: np.ndarray) -> tuple[Float[np.ndarray, "sample output"], ...]:
         """For each record: prediction errors in units of their standard deviation, averaged over particles.  NaN where
@@ -366,14 +367,14 @@ class Experiment(FilterTarget):
         return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
 
     def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
-        measured = self.data[record].outputs[: self.records[record].samples]
-        errors = np.full(measured.shape, np.nan)
+        outputs = measured(self.records[record], self.question.model)
+        errors = np.full(outputs.shape, np.nan)
         alive = weights > 0  # lost particles have no errors, and zero times that is not zero
-        for output in range(measured.shape[1]):
+        for output in range(outputs.shape[1]):
             for first, last, rows in ahead(self._errors_of(record, theta, output)):
                 found = rows_of(rows, last - first)
                 errors[first:last, output] = (found if alive.all() else found[:, alive]) @ weights[alive]
-        return np.where(np.isnan(measured), np.nan, errors)
+        return np.where(np.isnan(outputs), np.nan, errors)
 
     def _errors_of(self, record: int, theta: Any, output: int) -> Iterator[tuple[int, int, Any]]:
         """Ranges of samples and errors of an output in them, as soon as a device has been told to find them."""
@@ -414,8 +415,7 @@ def at_once(particles: int) -> int:
     return int(np.clip(MEMORY // (8 * particles), FEWEST_ROWS, MOST_ROWS))
 
 
-def _padded(samples: Sample) -> Sample:
+def _padded(rows: Float[np.ndarray, "sample number"]) -> Float[np.ndarray, "sample number"]:
     """Repeat the last sample until the samples after the first fill whole chunks."""
-    count = len(samples.outputs)
-    missing = -(count - 1) % CHUNK or (CHUNK if count == 1 else 0)
-    return jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]), samples)
+    missing = -(len(rows) - 1) % CHUNK or (CHUNK if len(rows) == 1 else 0)
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])

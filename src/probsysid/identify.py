@@ -81,7 +81,8 @@ def identify(
     path = None if checkpoint is None else Path(checkpoint)
     began = clock.perf_counter()
     with hosts.together() as company, disk.locked(path) if path is not None and hosts.first() else nullcontext():
-        mark = problem_fingerprint(question, sampler, seed, experiment.data)
+        numbers = [data.numbers[: record.samples] for data, record in zip(experiment.data, records, strict=True)]
+        mark = problem_fingerprint(question, sampler, seed, numbers)
         target = dealt_out(experiment, company, mark)
         run, history = _run(target, sampler, seed, mark, progress, path, notice)
         facts: dict[str, Any] = {}

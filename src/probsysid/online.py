@@ -30,6 +30,7 @@ from typing import Any, Literal, NamedTuple, Self
 import cloudpickle
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from probsysid.background import Background
 from probsysid.checks import is_real
@@ -37,11 +38,10 @@ from probsysid.errors import InputError
 from probsysid.experiment import CHUNK, FilterTarget, Question, at_once
 from probsysid.identify import check_seed, posterior_of, problem_fingerprint
 from probsysid.model import Model
-from probsysid.odefilter.calibrate import unit_variances
 from probsysid.odefilter.filter import Filter, filter_for
-from probsysid.odefilter.samples import prepare, with_room
+from probsysid.odefilter.rows import Rows
+from probsysid.odefilter.samples import prepare, units, with_room
 from probsysid.odefilter.solver import Solver
-from probsysid.odefilter.step import Sample
 from probsysid.posterior import Posterior
 from probsysid.record import Record
 from probsysid.smc import checkpoint as disk
@@ -81,7 +81,7 @@ class Stream(FilterTarget):
         return (0, self.count)
 
     @property
-    def data(self) -> tuple[Sample]:
+    def data(self) -> tuple[Rows]:
         return (self.rows,)
 
     @property
@@ -108,9 +108,7 @@ class Stream(FilterTarget):
         other.substeps = 2**level
         other.__dict__ |= {"filters": self.filters, "channels": dict(self.channels)}
         if self.count:
-            other.rows = jax.tree.map(lambda new: _appended(None, 0, new), other._prepare(0, self.count))
-            other.count = self.count
-            other._pad()
+            other._write(other._prepare(0, self.count))
         return other
 
     def append(self, fresh: Mapping[str, np.ndarray]) -> None:
@@ -119,13 +117,7 @@ class Stream(FilterTarget):
         count = len(next(iter(fresh.values())))
         for name, values in fresh.items():
             self.channels[name] = _appended(self.channels.get(name), first, values)
-        rows = self._prepare(first, count)
-        if self.rows is None:
-            self.rows = jax.tree.map(lambda new: _appended(None, 0, new), rows)
-        else:
-            self.rows = jax.tree.map(lambda old, new: _appended(old, first, new), self.rows, rows)
-        self.count = first + count
-        self._pad()
+        self._write(self._prepare(first, count))
 
     def with_blocks(self, blocks: Sequence["Block"]) -> dict[str, np.ndarray]:
         """All samples by channel, and those of the blocks after them."""
@@ -135,38 +127,27 @@ class Stream(FilterTarget):
         more = _joined(blocks)
         return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
 
-    def _prepare(self, first: int, count: int) -> Sample:
+    def _prepare(self, first: int, count: int) -> Rows:
         """The filter's numbers for the new samples, from them and the one before."""
         start = max(first - 1, 0)
-        rows = prepare(self.part(start, first + count), self.filters[0].system, self.substeps)
-        rows = jax.tree.map(lambda leaf: leaf[first - start :], rows)
-        rows = rows._replace(unit=self._units(first, count))
-        return with_room(rows) if self.graded or self.substeps > 1 else rows
-
-    def _units(self, first: int, count: int) -> np.ndarray:
-        index = np.minimum(np.arange(first, first + count), SETTLED)
-        return self._unit_table[index]
+        unit = self._units[np.minimum(np.arange(start, first + count), SETTLED)]
+        samples = prepare(self.part(start, first + count), self.filters[0].system, self.substeps, unit)
+        samples = jax.tree.map(lambda leaf: leaf[first - start :], samples)
+        return Rows.of(with_room(samples) if self.graded or self.substeps > 1 else samples)
 
     @cached_property
-    def _unit_table(self) -> np.ndarray:
-        system, substeps = self.filters[0].system, self.substeps
-        layout = system.layout
-        steps = np.full(SETTLED, self.dt / substeps)
-        pairs = zip(layout.orders, layout.smoothness, strict=True)
-        table = np.stack([unit_variances(q, n, steps, substeps, system.restarts) for n, q in pairs], axis=-1)
-        return np.concatenate([np.ones((1, *table.shape[1:])), table])
+    def _units(self) -> Float[np.ndarray, "sample substep coordinate"]:
+        """Of the first samples; the last one stands for all after it."""
+        return units(self.filters[0].system, np.full(SETTLED, self.dt / self.substeps), self.substeps)
 
-    def _pad(self) -> None:
-        """Room to the end of the last chunk, filled with the newest sample."""
-        needed = 1 + -(-max(self.count - 1, 1) // CHUNK) * CHUNK
-
-        def fill(leaf: np.ndarray) -> np.ndarray:
-            if len(leaf) < needed:
-                leaf = np.concatenate([leaf, np.zeros((max(needed, 2 * len(leaf)) - len(leaf), *leaf.shape[1:]))])
-            leaf[self.count : needed] = leaf[self.count - 1]
-            return leaf
-
-        self.rows = jax.tree.map(fill, self.rows)
+    def _write(self, new: Rows) -> None:
+        """Add rows, and fill the last chunk with the newest."""
+        count = self.count + len(new)
+        end = 1 + -(-max(count - 1, 1) // CHUNK) * CHUNK
+        padding = np.repeat(new.numbers[-1:], end - count, axis=0)
+        old = None if self.rows is None else self.rows.numbers
+        self.rows = new.changed(lambda numbers: _appended(old, self.count, np.concatenate([numbers, padding])))
+        self.count = count
 
     def describe(self, sample: int) -> str:
         return f"sample {sample} (t = {sample * self.dt:.6g})"

@@ -16,6 +16,7 @@ from probsysid.odefilter.calibrate import Diffusion, QuasiMLE, unit_variances
 from probsysid.odefilter.filter import Filter
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF1, Linearisation
+from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.smooth import Trajectory, trace
 from probsysid.odefilter.step import Particle, Sample, System
 
@@ -117,6 +118,10 @@ class Case:
             rescale=None if self.uniform else scales[before] / scales,
         )
 
+    @cached_property
+    def rows(self) -> Rows:
+        return Rows.of(self.sample)
+
     # What the package makes of it
 
     def energies(self, filter: Filter | None = None) -> np.ndarray:
@@ -126,8 +131,8 @@ class Case:
     def run(self, filter: Filter | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Energies and the packed state at the end."""
         filter = Filter(self.system) if filter is None else filter
-        packed, first = filter.start(self.particle, self.sample)
-        packed, energies = filter.advance(packed, self.particle, self.sample, 1, self.samples)
+        packed, first = filter.start(self.particle, self.rows)
+        packed, energies = filter.advance(packed, self.particle, self.rows, 1, self.samples)
         return np.concatenate([np.array(first), np.array(energies)[: self.samples - 1]]), np.array(packed)
 
     def trace(self) -> Trajectory:

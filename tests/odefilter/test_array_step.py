@@ -17,6 +17,7 @@ from probsysid.odefilter.filter import Filter
 from probsysid.odefilter.lanes import Lanes
 from probsysid.odefilter.lapack import Lapack
 from probsysid.odefilter.linearise import EKF0, EKF1
+from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.samples import with_room
 from probsysid.odefilter.smooth import conditionals, smooth, trace
 from probsysid.odefilter.solver import LARGEST_UNROLLED
@@ -40,7 +41,7 @@ class Compiled(NamedTuple):
 
     case: Case
     filter: Filter
-    sample: Any
+    sample: Rows
     """With room for more steps than there are."""
     energies: np.ndarray
 
@@ -54,7 +55,7 @@ def compiled(request: pytest.FixtureRequest) -> Compiled:
     system = in_arrays(case.system)
     assert isinstance(system._algebra, Lanes)
     system.__dict__["_algebra"] = request.param
-    return Compiled(case, Blocks(system, 2), with_room(case.sample), textbook_energies(case))
+    return Compiled(case, Blocks(system, 2), Rows.of(with_room(case.sample)), textbook_energies(case))
 
 
 def energies(compiled: Compiled, particles: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ from probsysid.odefilter.calibrate import Fixed
 from probsysid.odefilter.filter import Filter
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
+from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.step import Particle, Sample, System
 
 LONGEST = 128
@@ -46,11 +47,12 @@ class Problem:
                 scales=np.tile(scales, (*shape, 1)),
                 step=np.full(shape, DURATION / count),
             )
-            packed, _ = filter.start(particles, samples)
+            rows = Rows.of(samples)
+            packed, _ = filter.start(particles, rows)
             found = []
             for quarter in range(4):
                 first, last = quarter * count // 4 + 1, (quarter + 1) * count // 4 + 1
-                packed, _ = filter.advance(packed, particles, samples, first, last)
+                packed, _ = filter.advance(packed, particles, rows, first, last)
                 found.append(np.array(packed)[0] * scales[0])
             result.append(np.linalg.norm(np.array(found) - self.exact, axis=0))
         return np.array(result)

@@ -86,17 +86,17 @@ def test_order_of_particles_does_not_matter(case: Case, blocks: Filter, energies
     """The same program on other lanes: every bit the same."""
     order = np.random.default_rng(1).permutation(case.particles)
     shuffled = select(case.particle, order)
-    packed, _ = blocks.start(shuffled, case.sample)
-    _, found = blocks.advance(packed, shuffled, case.sample, 1, SAMPLES)
+    packed, _ = blocks.start(shuffled, case.rows)
+    _, found = blocks.advance(packed, shuffled, case.rows, 1, SAMPLES)
     np.testing.assert_array_equal(np.array(found)[:-1], energies[1:, order])
 
 
 def test_a_range_may_be_split(case: Case, blocks: Filter, energies: np.ndarray) -> None:
     """[1, 60) in one call, or in three: every bit of state and energies the same; zero below them."""
-    packed, _ = blocks.start(case.particle, case.sample)
-    whole, _ = blocks.advance(packed, case.particle, case.sample, 1, SAMPLES)
+    packed, _ = blocks.start(case.particle, case.rows)
+    whole, _ = blocks.advance(packed, case.particle, case.rows, 1, SAMPLES)
     for first, last in [(1, 20), (20, 21), (21, SAMPLES)]:
-        packed, part = blocks.advance(packed, case.particle, case.sample, first, last)
+        packed, part = blocks.advance(packed, case.particle, case.rows, first, last)
         np.testing.assert_array_equal(np.array(part)[: last - first], energies[first:last])
         assert not np.any(np.array(part)[last - first :])
     np.testing.assert_array_equal(np.array(packed), np.array(whole))
@@ -105,12 +105,12 @@ def test_a_range_may_be_split(case: Case, blocks: Filter, energies: np.ndarray) 
 def test_energies_may_be_fewer_than_samples(case: Case, blocks: Filter, energies: np.ndarray) -> None:
     """Five rows of them: right where the range is no longer, and states are whatever the range."""
     few = Filter(case.system, rows=5)
-    packed, _ = few.start(case.particle, case.sample)
-    whole, _ = few.advance(packed, case.particle, case.sample, 1, SAMPLES)
+    packed, _ = few.start(case.particle, case.rows)
+    whole, _ = few.advance(packed, case.particle, case.rows, 1, SAMPLES)
     np.testing.assert_allclose(np.array(whole), case.run(blocks)[1], rtol=1e-12, atol=1e-12)
     for first in range(1, SAMPLES, 5):
         last = min(first + 5, SAMPLES)
-        packed, part = few.advance(packed, case.particle, case.sample, first, last)
+        packed, part = few.advance(packed, case.particle, case.rows, first, last)
         assert part.shape == (5, case.particles)
         np.testing.assert_allclose(np.array(part)[: last - first], energies[first:last], rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(np.array(packed), np.array(whole))
@@ -125,8 +125,8 @@ def test_a_state_knows_the_sum_of_its_energies(case: Case, blocks: Filter) -> No
 
 
 def test_an_empty_range_changes_nothing(case: Case, blocks: Filter) -> None:
-    packed, _ = blocks.start(case.particle, case.sample)
-    same, energies = blocks.advance(packed, case.particle, case.sample, 7, 7)
+    packed, _ = blocks.start(case.particle, case.rows)
+    same, energies = blocks.advance(packed, case.particle, case.rows, 7, 7)
     np.testing.assert_array_equal(np.array(same), np.array(packed))
     assert not np.any(np.array(energies))
 
@@ -134,10 +134,10 @@ def test_an_empty_range_changes_nothing(case: Case, blocks: Filter) -> None:
 def test_states_may_be_resampled(case: Case, blocks: Filter, energies: np.ndarray) -> None:
     """A packed state is columns of particles: pick columns midway, go on with the same particles."""
     chosen = np.random.default_rng(2).integers(0, case.particles, case.particles)
-    packed, _ = blocks.start(case.particle, case.sample)
-    packed, _ = blocks.advance(packed, case.particle, case.sample, 1, 30)
+    packed, _ = blocks.start(case.particle, case.rows)
+    packed, _ = blocks.advance(packed, case.particle, case.rows, 1, 30)
     packed, particles = np.array(packed)[:, chosen], select(case.particle, chosen)
-    _, found = blocks.advance(packed, particles, case.sample, 30, SAMPLES)
+    _, found = blocks.advance(packed, particles, case.rows, 30, SAMPLES)
     np.testing.assert_array_equal(np.array(found)[: SAMPLES - 30], energies[30:, chosen])
 
 
@@ -207,9 +207,9 @@ def test_a_million_steps_at_q_5_stay_finite() -> None:
     filter = Filter(case.system)
     assert filter.block >= particles
     began = time.perf_counter()
-    packed, _ = filter.start(case.particle, case.sample)
+    packed, _ = filter.start(case.particle, case.rows)
     for _ in range(chunks):
-        packed, energies = filter.advance(packed, case.particle, case.sample, 1, chunk + 1)
+        packed, energies = filter.advance(packed, case.particle, case.rows, 1, chunk + 1)
         assert np.all(np.isfinite(energies))
         assert np.all(np.isfinite(packed))
     assert time.perf_counter() - began < 60  # about 5 s alone on the machine; a guard, not a benchmark

@@ -1,11 +1,11 @@
 """One program for any number of steps: energies do not depend on the room that arrays have for more of them."""
 
-import jax
 import numpy as np
 import pytest
 
 import probsysid as ps
 from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.samples import prepare, with_room
 from probsysid.odefilter.step import Particle
 
@@ -36,10 +36,10 @@ def case(request: pytest.FixtureRequest) -> tuple[Filter, ps.Record, Particle]:
 
 def energies(case: tuple[Filter, ps.Record, Particle], steps: int, room: bool) -> np.ndarray:
     filter, record, particles = case
-    samples = prepare(record, filter.system, steps)
-    samples = with_room(samples) if room else samples
+    prepared = prepare(record, filter.system, steps)
+    samples = Rows.of(with_room(prepared) if room else prepared)
     state, first = filter.start(particles, samples)
-    _, rest = filter.advance(state, particles, jax.tree.map(lambda leaf: leaf[1:], samples), 0, 11)
+    _, rest = filter.advance(state, particles, samples.changed(lambda numbers: numbers[1:]), 0, 11)
     return np.concatenate([np.asarray(first), np.asarray(rest)])
 
 

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from probsysid.odefilter.cache import first_level_cache
 from probsysid.odefilter.devices import OverDevices
+from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.step import Particle, Sample, State, System
 
 CACHE_SHARE = 0.75
@@ -42,8 +43,7 @@ far but the newest, and the newest: a sweep over all data needs nothing else."""
 class Filter:
     """Energies of particles over samples, for one system.
 
-    `particles` is a `Particle` whose leaves have the particle axis last; `samples` is a `Sample` whose leaves have
-    the sample axis first.
+    `particles` is a `Particle` whose leaves have the particle axis last.
     """
 
     system: System
@@ -64,12 +64,12 @@ class Filter:
     # Public operations
 
     @cached_property
-    def start(self) -> Callable[[Particle, Sample], tuple[Packed, Float[Array, "1 particle"]]]:
+    def start(self) -> Callable[[Particle, Rows], tuple[Packed, Float[Array, "1 particle"]]]:
         """State after the first sample of `samples`, and that sample's energies."""
         return OverDevices(self._start, self.devices)
 
     def advance(
-        self, packed: Packed, particles: Particle, samples: Sample, first: int, last: int, watched: int = ENERGY
+        self, packed: Packed, particles: Particle, samples: Rows, first: int, last: int, watched: int = ENERGY
     ) -> tuple[Packed, Float[Array, "row particle"]]:
         """State after samples first..last-1 of the chunk, and their energies in the first rows.  The state is right for
         any range, the energies for those of up to `rows` samples.
@@ -105,8 +105,8 @@ class Filter:
 
     # Blocks of particles
 
-    def _start(self, particles: Particle, samples: Sample) -> tuple[Packed, Float[Array, "1 particle"]]:
-        sample = _take(samples, 0)
+    def _start(self, particles: Particle, samples: Rows) -> tuple[Packed, Float[Array, "1 particle"]]:
+        sample = samples[0]
         pattern, template = self._structure(particles, samples)
 
         def first(particle: Particle) -> tuple[Any, Any]:
@@ -118,10 +118,10 @@ class Filter:
         return over_particles(first)(particles)
 
     def _advance(
-        self, packed: Packed, particles: Particle, samples: Sample, first: Any, last: Any, watched: Any
+        self, packed: Packed, particles: Particle, samples: Rows, first: Any, last: Any, watched: Any
     ) -> tuple[Packed, Float[Array, "sample particle"]]:
         pattern, template = self._structure(particles, samples)
-        rows = self.rows or samples.outputs.shape[0]
+        rows = self.rows or len(samples)
 
         def step(state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
             state, result = self._step(state, particle, sample, watched)
@@ -135,7 +135,7 @@ class Filter:
 
             def body(k: Any, carry: tuple[State, Any, Any, Any]) -> tuple[State, Any, Any, Any]:
                 state, total, newest, energies = carry
-                state, energy = batched(state, particles, _take(samples, k))
+                state, energy = batched(state, particles, samples[k])
                 row = jnp.minimum(k - first, rows - 1)
                 return state, total + newest, energy, lax.dynamic_update_index_in_dim(energies, energy, row, 0)
 
@@ -147,7 +147,7 @@ class Filter:
 
     # The state's structure
 
-    def _structure(self, particles: Particle, samples: Sample) -> tuple[Any, Any]:
+    def _structure(self, particles: Particle, samples: Rows) -> tuple[Any, Any]:
         """`System.structure`: finding out may mean tracing the filter several times, so it is done once."""
         particle, sample = _one(particles, samples)
         leaves, tree = jax.tree.flatten((particle, sample))
@@ -207,11 +207,8 @@ def totals(packed: Packed) -> Float[np.ndarray, "2 particle"]:
     return np.asarray(packed)[-2:]
 
 
-def _take(samples: Sample, k: Any) -> Sample:
-    return jax.tree.map(lambda leaf: leaf[k], samples)
-
-
-def _one(particles: Particle, samples: Sample) -> tuple[Any, Any]:
+def _one(particles: Particle, samples: Rows) -> tuple[Any, Any]:
     """The shapes of one particle and one sample."""
     particle = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], float), particles)
-    return particle, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], float), samples)
+    shapes = [jax.ShapeDtypeStruct(shape, float) for shape in samples.form.shapes]
+    return particle, jax.tree.unflatten(samples.form.tree, shapes)

@@ -1,30 +1,27 @@
 """From a record to the numbers that the filter reads at each sample."""
 
 import numpy as np
+from jaxtyping import Float
 
+from probsysid.model import Model
 from probsysid.odefilter.calibrate import BEYOND, unit_variances
 from probsysid.odefilter.step import Sample, System
 from probsysid.record import Record
 
 
-def prepare(record: Record, system: System, substeps: int) -> Sample:
+def prepare(
+    record: Record, system: System, substeps: int, unit: Float[np.ndarray, "sample substep coordinate"] | None = None
+) -> Sample:
     """Everything that is the same for all particles, with the sample axis first.
 
     Row k belongs to sample k and to the interval that ends there; row 0 has no interval and repeats the first one's
-    step.
+    step.  Where the record is a part of another one, `unit` has the variances for that one.
     """
     model, layout = system.model, system.layout
     model.check_inputs(record.input_names)
     used = [record.input_names.index(name) for name in model.input_names]
     steps = step_lengths(record) / substeps
     derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + BEYOND
-    unit = np.stack(
-        [
-            unit_variances(q, n, steps[1:], substeps, system.restarts)
-            for n, q in zip(layout.orders, layout.smoothness, strict=True)
-        ],
-        axis=-1,
-    )
     scales = np.stack([layout.scales(step) for step in steps]) if record.dt is None else None
     inputs = record.input_derivatives(derivatives)[:, used, :]
     before = np.maximum(np.arange(record.samples) - 1, 0)
@@ -32,12 +29,22 @@ def prepare(record: Record, system: System, substeps: int) -> Sample:
         grid=record.input_grid(substeps)[:, :, used],
         inputs=_values_only(inputs) if system.restarts else inputs,
         departure=inputs[before],
-        outputs=_outputs(record, system),
-        unit=np.concatenate([np.ones((1, *unit.shape[1:])), unit]),
+        outputs=measured(record, model),
+        unit=units(system, steps[1:], substeps) if unit is None else unit,
         scales=np.tile(layout.scales(steps[0]), (record.samples, 1)) if scales is None else scales,
         step=steps,
         rescale=None if scales is None else scales[before] / scales,
     )
+
+
+def units(
+    system: System, steps: Float[np.ndarray, " interval"], substeps: int
+) -> Float[np.ndarray, "sample substep coordinate"]:
+    """Variances of the ODE residual for unit diffusion; ones for the first sample, which has no interval."""
+    layout = system.layout
+    pairs = zip(layout.orders, layout.smoothness, strict=True)
+    table = np.stack([unit_variances(q, n, steps, substeps, system.restarts) for n, q in pairs], axis=-1)
+    return np.concatenate([np.ones((1, *table.shape[1:])), table])
 
 
 ROOM = 32
@@ -69,7 +76,7 @@ def step_lengths(record: Record) -> np.ndarray:
     return np.concatenate([lengths[:1], lengths])
 
 
-def _outputs(record: Record, system: System) -> np.ndarray:
-    """Measured outputs in the model's order; an output that the record does not have is missing throughout."""
+def measured(record: Record, model: Model) -> Float[np.ndarray, "sample output"]:
+    """Outputs in the model's order; one that the record does not have is missing throughout."""
     missing = np.full(record.samples, np.nan)
-    return np.stack([record.outputs.get(name, missing) for name in system.model.output_names], axis=-1)
+    return np.stack([record.outputs.get(name, missing) for name in model.output_names], axis=-1)

@@ -22,35 +22,12 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
 from probsysid.errors import InputError
+from probsysid.form import Form
 
 Theta = Float[Array, "dimension particle"]
 """Particles in unconstrained coordinates."""
 
 SiteName = str | tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Form:
-    """A tree without its numbers: each handed to a program by itself would cost as much as all in one array."""
-
-    tree: Any
-    shapes: tuple[tuple[int, ...], ...]
-    kinds: tuple[str, ...]
-
-    @classmethod
-    def of(cls, tree: Any) -> "tuple[Form, np.ndarray]":
-        """Its form, and its numbers in one array."""
-        leaves, structure = jax.tree.flatten(tree)
-        arrays = [np.asarray(leaf) for leaf in leaves]
-        numbers = np.concatenate([np.empty(0), *(array.ravel().astype(float) for array in arrays)])
-        return cls(structure, tuple(a.shape for a in arrays), tuple(a.dtype.str for a in arrays)), numbers
-
-    def filled(self, numbers: Any) -> Any:
-        """The tree with its numbers."""
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        parts = jnp.split(numbers, ends[:-1]) if len(ends) else []
-        given = zip(parts, self.shapes, self.kinds, strict=True)
-        return jax.tree.unflatten(self.tree, [part.reshape(shape).astype(kind) for part, shape, kind in given])
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["prior"], meta_fields=["name", "start"])
