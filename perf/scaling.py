@@ -4,8 +4,8 @@ python perf/scaling.py [--json FILE] [--part NAME ...] [--quick]
 
 Parts: sweep (the filter over a record), identify (whole runs), memory (100 000 particles on the Silverbox record, from
 the folder named by PROBSYSID_DATA), online (an Identifier after 1000 and 10 000 samples).  Each runs in a process of
-its own.  One device and one for each core take turns, in sweeps from one repetition to the next, in whole runs from
-process to process; the fastest counts.  What the cores can do at best is found by one process with one device on each.
+its own.  One core and all of them take turns, in sweeps from one repetition to the next, in whole runs from
+process to process; the fastest counts.  What the cores can do at best is found by one process on each.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +119,11 @@ def sweep(quick: bool) -> dict[str, Any]:
 def _sweep(
     shape: tuple[int, int], particles: int, samples: int, devices: Sequence[int]
 ) -> tuple[dict[str, Figures], float]:
-    """Time of one sweep by number of devices, and processor seconds of what came before it, compiling included."""
+    """Time of one sweep by number of cores, and processor seconds of what came before it, compiling included."""
+    import jax
 
     from probsysid.experiment import CHUNK, at_once
-    from probsysid.odefilter.devices import everywhere, placed
+    from probsysid.odefilter.cores import together
     from probsysid.odefilter.filter import Filter
     from probsysid.odefilter.rows import Rows
     from probsysid.odefilter.samples import prepare
@@ -144,11 +146,13 @@ def _sweep(
     busy = time.process_time()
     sweeps = {}
     for count in devices:
-        own = Filter(system, count, at_once(particles))
-        dealt, chunks = placed(values, count), [everywhere(chunk, particles, count) for chunk in portions]
-        state, _ = own.start(dealt, chunks[0])
-        sweeps[str(count)] = _Sweep(own, state, dealt, chunks, samples)
-        sweeps[str(count)]()
+        own, chunks = Filter(system, rows=at_once(particles)), jax.device_put(portions)
+        tasks = []
+        for place in np.split(np.arange(particles), count):
+            part = jax.device_put(jax.tree.map(lambda leaf, place=place: leaf[..., place], values))
+            tasks.append(_Sweep(own, own.start(part, chunks[0])[0], part, chunks, samples))
+            tasks[-1]()
+        sweeps[str(count)] = partial(together, tasks)
     spent = time.process_time() - busy
     return in_turns(sweeps), spent
 
@@ -163,10 +167,8 @@ class _Sweep:
     chunks: Sequence[Any]
     samples: int
 
-    def __call__(self) -> None:
-        from probsysid.odefilter.devices import ahead
-
-        for state in ahead(self._states()):
+    def __call__(self, given_up: Any = None) -> None:
+        for state in self._states():
             state.block_until_ready()
 
     def _states(self) -> Iterator[Any]:

@@ -8,7 +8,7 @@ are harmless.  One of them, fusion of several outputs, makes XLA end the process
 is one), so it is left out of every program but those of `compiled_whole`.
 
 Every core is made a JAX device of its own, so that particles can be dealt out to them; `PROBSYSID_DEVICES` sets another
-number.
+number.  Programs run in the thread that calls them: JAX would hand them over to another one (`odefilter/cores.py`).
 
 Compiled programs are kept in the user's cache folder, so that the next run of the same model starts at once;
 `JAX_COMPILATION_CACHE_DIR` sets another folder, `JAX_ENABLE_COMPILATION_CACHE=false` turns it off.
@@ -75,6 +75,7 @@ SHORTEST_KEPT = 0.1
 def configure() -> None:
     """Turn on double precision, make every core a device, keep programs, and ask XLA for whole-loop compilation."""
     jax.config.update("jax_enable_x64", True)
+    _run_where_called()
     _make_devices()
     _keep_programs()
     flags = os.environ.get("XLA_FLAGS", "")
@@ -93,6 +94,34 @@ def _llvm_options() -> tuple[str, ...]:
 def compiled_whole(function: Callable[..., Any]) -> Any:
     """`jax.jit` for the programs that time is spent in: with all options, and each in the one thread of its device."""
     return jax.jit(function, compiler_options={"xla_disable_hlo_passes": SHARING})
+
+
+def runs_where_called() -> bool:
+    """Whether a program for the processor runs in the thread that calls it."""
+    return _where_called
+
+
+_where_called = False
+
+
+def _run_where_called() -> None:
+    """Turn off JAX's asynchronous calls, unless JAX has begun already or somebody has chosen."""
+    global _where_called
+    if "JAX_CPU_ENABLE_ASYNC_DISPATCH" in os.environ or _begun():
+        return
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    _where_called = True
+
+
+def _begun() -> bool:
+    """Whether JAX has devices already: their number can be changed before, not after."""
+    number = jax.config.values["jax_num_cpu_devices"]
+    try:
+        jax.config.update("jax_num_cpu_devices", number + 1)
+    except RuntimeError:
+        return True
+    jax.config.update("jax_num_cpu_devices", number)
+    return False
 
 
 def _make_devices() -> None:

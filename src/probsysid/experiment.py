@@ -8,7 +8,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from threading import Event
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from probsysid.errors import InputError, did_you_mean
 from probsysid.form import Form
 from probsysid.initial_state import check_initial_names, gaussian_moments
 from probsysid.model import Model
+from probsysid.odefilter.cores import joined, shares, together
 from probsysid.odefilter.devices import ahead, constrained, everywhere, rows_of
 from probsysid.odefilter.filter import ENERGY, Filter, filter_for, over_particles, totals
 from probsysid.odefilter.rows import Rows
@@ -45,6 +47,8 @@ LONGEST_CALL = 2**20
 """Particle-samples that one call takes: 0.05 s for small systems, and a user who interrupts does not wait long."""
 
 Number = Any
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +231,7 @@ class FilterTarget:
         return self.question.space.sample(key, count)
 
     def log_prior(self, theta: Any) -> Any:
-        return self._particles(0, theta)[1]
+        return joined([self._particles(0, theta, place)[1] for place in shares(theta.shape[-1])])
 
     def cost(self, stop: int) -> int:
         return stop
@@ -249,13 +253,30 @@ class FilterTarget:
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
         assert last <= self.limit(first), f"energies of samples {first} to {last} are more than fit into one call"
-        state, energies = self._advance(state, theta, first, last)
-        return state, rows_of(energies, last - first)
 
-    def _advance(self, state: Any, theta: Any, first: int, last: int, watched: int = ENERGY) -> tuple[Any, Any]:
-        """The state after some samples, and their energies or errors of an output, which may still be under way."""
+        def of_core(place: slice, _: Event) -> tuple[Any, np.ndarray]:
+            end, energies = self._advance(_part(state, place), theta, place, first, last)
+            return end, rows_of(energies, last - first)
+
+        states, energies = zip(*self._each(of_core, theta, last), strict=True)
+        return joined(states), joined(energies)
+
+    def _each(self, of_core: Callable[[slice, Event], Result], theta: Any, stop: int) -> list[Result]:
+        """What comes of every core's particles before some sample: at the same time, or one after the other as long as
+        there are programs to be compiled."""
+        tasks = [partial(of_core, place) for place in shares(theta.shape[-1])]
+        record, _ = self._locate(stop - 1)
+        if all(filter.programs() for filter in self.filters[: record + 1]):
+            return together(tasks)
+        return [task(Event()) for task in tasks]
+
+    def _advance(
+        self, state: Any, theta: Any, place: slice, first: int, last: int, watched: int = ENERGY
+    ) -> tuple[Any, Any]:
+        """The state of some particles after some samples, and their energies or errors of an output, which may still be
+        under way."""
         record, local = self._locate(first)
-        particles, _ = self._particles(record, theta)
+        particles, _ = self._particles(record, theta, place)
         if local == 0:
             return self.filters[record].start(particles, self.portion(record, 0, 1))
         row = (local - 1) % CHUNK
@@ -265,23 +286,29 @@ class FilterTarget:
     def browse(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """As `smc.target.browse`, without the energies and without waiting for every call: devices go on while the host
         looks at the last."""
-        ends = []
-        for last, state in ahead(self._sweep(theta, stop)):
-            jax.block_until_ready(state)
-            if last == stop or last in self.offsets:
-                ends.append(totals(state))
-        *finished, (earlier, newest) = ends
-        with np.errstate(invalid="ignore", over="ignore"):  # lost particles
-            earlier = sum((end.sum(axis=0) for end in finished), start=earlier)
-        return state, -finite_or_lost(earlier), finite_or_lost(newest)
 
-    def _sweep(self, theta: Any, stop: int) -> Iterator[tuple[int, Any]]:
+        def of_core(place: slice, given_up: Event) -> tuple[Any, np.ndarray, np.ndarray]:
+            ends = []
+            for last, state in ahead(self._sweep(theta, place, stop)):
+                jax.block_until_ready(state)
+                if given_up.is_set():
+                    break
+                if last == stop or last in self.offsets:
+                    ends.append(totals(state))
+            *finished, (earlier, newest) = ends or [np.empty((2, 0))]
+            with np.errstate(invalid="ignore", over="ignore"):  # lost particles
+                return state, sum((end.sum(axis=0) for end in finished), start=earlier), newest
+
+        states, earlier, newest = zip(*self._each(of_core, theta, stop), strict=True)
+        return joined(states), -finite_or_lost(joined(earlier)), finite_or_lost(joined(newest))
+
+    def _sweep(self, theta: Any, place: slice, stop: int) -> Iterator[tuple[int, Any]]:
         """The ends of ranges and the states there, as soon as a device has been told to find them."""
         state, first = None, 0
         most = max(LONGEST_CALL // self.particles, self._at_once)
         while first < stop:
             last = min(self._limit(first, most), stop)
-            state, _ = self._advance(state, theta, first, last)
+            state, _ = self._advance(state, theta, place, first, last)
             yield last, state
             first = last
 
@@ -304,13 +331,13 @@ class FilterTarget:
         record = bisect_right(self.offsets, sample) - 1
         return record, sample - self.offsets[record]
 
-    def _particles(self, record: int, theta: Any) -> tuple[Particle, Any]:
-        """Particles as the filter wants them, and their log prior.  The newest are kept: a sweep over the data asks for
-        them chunk by chunk."""
-        known, result = self._newest.get(record, (None, None))
+    def _particles(self, record: int, theta: Any, place: slice) -> tuple[Particle, Any]:
+        """Some particles as the filter wants them, and their log prior.  The newest are kept: a sweep over the data
+        asks for them chunk by chunk."""
+        known, result = self._newest.get((record, place.start), (None, None))
         if result is None or not _the_same(known, theta):
-            result = self._preparation(record)(theta)
-            self._newest[record] = theta, result
+            result = self._preparation(record)(_part(theta, place))
+            self._newest[record, place.start] = theta, result
         return result
 
     def _preparation(self, record: int) -> Callable[[Any], tuple[Particle, Any]]:
@@ -328,8 +355,15 @@ class FilterTarget:
         return {}
 
     @cached_property
-    def _newest(self) -> dict[int, tuple[Any, Any]]:
+    def _newest(self) -> dict[tuple[int, int], tuple[Any, Any]]:
         return {}
+
+
+def _part(values: Any, place: slice) -> Any:
+    """Some particles of a matrix, which may lie on devices if they are all of them."""
+    if values is None or place == slice(0, values.shape[-1]):
+        return values
+    return np.ascontiguousarray(np.asarray(values)[:, place])
 
 
 def _the_same(known: Any, theta: Any) -> bool:
@@ -369,22 +403,34 @@ class Experiment(FilterTarget):
     def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
         outputs = measured(self.records[record], self.question.model)
         errors = np.full(outputs.shape, np.nan)
-        alive = weights > 0  # lost particles have no errors, and zero times that is not zero
         for output in range(outputs.shape[1]):
-            for first, last, rows in ahead(self._errors_of(record, theta, output)):
-                found = rows_of(rows, last - first)
-                errors[first:last, output] = (found if alive.all() else found[:, alive]) @ weights[alive]
+            of_core = partial(self._weighted_errors, record, theta, weights, output)
+            errors[1:, output] = np.sum(self._each(of_core, theta, self.offsets[record + 1]), axis=0)
         return np.where(np.isnan(outputs), np.nan, errors)
 
-    def _errors_of(self, record: int, theta: Any, output: int) -> Iterator[tuple[int, int, Any]]:
-        """Ranges of samples and errors of an output in them, as soon as a device has been told to find them."""
+    def _weighted_errors(
+        self, record: int, theta: Any, weights: np.ndarray, output: int, place: slice, given_up: Event
+    ) -> Float[np.ndarray, " later"]:
+        """Errors of an output at all samples but the first: the sum over some particles, by their weights."""
+        alive = weights[place] > 0  # lost particles have no errors, and zero times that is not zero
+        parts = []
+        for count, rows in ahead(self._errors_of(record, theta, place, output)):
+            found = rows_of(rows, count)
+            parts.append((found if alive.all() else found[:, alive]) @ weights[place][alive])
+            if given_up.is_set():
+                break
+        return np.concatenate([np.empty(0), *parts])
+
+    def _errors_of(self, record: int, theta: Any, place: slice, output: int) -> Iterator[tuple[int, Any]]:
+        """Lengths of ranges of samples and errors of an output in them, as soon as a device has been told to find
+        them."""
         state, begin = None, self.offsets[record]
         first, end = begin, self.offsets[record + 1]
         while first < end:
             last = self.limit(first)
-            state, rows = self._advance(state, theta, first, last, watched=output)
+            state, rows = self._advance(state, theta, place, first, last, watched=output)
             if first > begin:
-                yield first - begin, last - begin, rows
+                yield last - first, rows
             first = last
 
     def at(self, level: int) -> "Experiment":

@@ -80,8 +80,14 @@ print("same")
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [pytest.param((2, 4), marks=pytest.mark.long), (4,)])
 def test_the_number_of_devices_does_not_matter(devices: tuple[int, ...]) -> None:
-    """In a process of its own: the number of devices is fixed when JAX begins."""
-    environment = {**os.environ, "PROBSYSID_DEVICES": "4", "PYTHONPATH": os.pathsep.join(sys.path)}
+    """In a process of its own: the number of devices is fixed when JAX begins.  With asynchronous calls: otherwise
+    threads take the place of devices (test_cores.py)."""
+    environment = {
+        **os.environ,
+        "PROBSYSID_DEVICES": "4",
+        "JAX_CPU_ENABLE_ASYNC_DISPATCH": "true",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     done = subprocess.run(
         [sys.executable, "-c", f"DEVICES = {devices}\n{PROGRAM}"],
         env=environment,

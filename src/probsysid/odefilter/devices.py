@@ -1,7 +1,7 @@
-"""Particles over several devices: the cores of a processor, or graphics cards.
+"""Particles over several devices: graphics cards, or the cores of a processor where threads cannot (`cores.py`).
 
 Every device filters its own share of the particles; nothing is exchanged between them.  What is guaranteed about runs
-on different numbers of devices, and of hosts (`over_hosts.py`):
+on different numbers of devices, cores, and hosts (`over_hosts.py`):
 
 - A particle's energies and state come from the same operations in the same order, whatever else is filtered beside it.
   They are equal to the last bit but where the compiler treats the end of a block of particles in another way than its
@@ -29,22 +29,21 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from probsysid._runtime import compiled_whole
+from probsysid.odefilter.cores import FEWEST, evenly, in_threads
 
 Result = TypeVar("Result")
 
 AXIS = "particle"
-
-FEWEST = 128
-"""Particles that are worth a device: each call costs as much as filtering a few of them over a chunk."""
 
 
 @lru_cache
 def particle_mesh(particles: int, devices: int | None = None) -> Mesh | None:
     """As many devices as the particles can be dealt out to evenly, `FEWEST` or more to each, unless a number of devices
     is asked for; None where one does it all."""
+    if devices is None and in_threads():
+        return None
     available = jax.local_devices()[:devices]  # of this process, in case JAX knows of others
-    fewest = FEWEST if devices is None else 1
-    count = max(n for n in range(1, len(available) + 1) if n == 1 or (particles % n == 0 and particles >= n * fewest))
+    count = evenly(particles, len(available), FEWEST if devices is None else 1)
     return Mesh(np.array(available[:count]), (AXIS,)) if count > 1 else None
 
 
