@@ -7,8 +7,8 @@ on different numbers of devices, cores, and hosts (`over_hosts.py`):
   They are equal to the last bit but where the compiler treats the end of a block of particles in another way than its
   middle; then they differ by rounding, some 1e-16 of their size.
 - All sums over particles (weights, moments, evidence) are taken over all of them at once, in one order, on the host:
-  there is no reduction over devices.  The mean one-step errors are the exception, which nothing depends on: over hosts
-  they are summed share by share.
+  there is no reduction over devices.  The mean one-step errors are the exception, which nothing depends on: over cores
+  and hosts they are summed share by share.
 - Random numbers follow from the seed, the sample and the step, never from the device.  So decisions (when to
   rejuvenate, ancestors, acceptance) are the same unless one hangs on a difference of rounding, which has about the
   chance of 1e-13 each.
