@@ -39,9 +39,8 @@ FUSION = "cpu_multi_output_fusion"
 """XLA's name for the pass that `xla_cpu_use_multi_output_fusion` adds."""
 
 SHARING = "cpu-parallel-task-assigner"
-"""XLA's name for the pass that deals out single operations to all cores.  Where every core is a device and has its own
-program, that is one thread too many for each: they took turns on the cores, and two cores filtered 1.3 to 1.7 times as
-fast as one where now it is 1.6 to 1.9 times (perf/scaling.py)."""
+"""XLA's name for the pass that deals out single operations to all cores.  Where every core has a thread with its own
+particles, that is one thread too many for each: they would take turns on the cores."""
 
 LLVM_OPTIONS = (
     "-runtime-memory-check-threshold=1000",
