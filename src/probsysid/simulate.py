@@ -17,7 +17,6 @@ import pandas as pd
 from jax import lax
 from jaxtyping import Float
 
-from probsysid._runtime import compiled_whole
 from probsysid.errors import InputError
 from probsysid.model import Model
 from probsysid.odefilter.filter import map_blocks
@@ -183,7 +182,7 @@ def _integrate(model: Model, steps: int) -> Any:
     """The compiled simulator of a model; kept as long as the model is."""
     key = (id(model), steps)
     if key not in _COMPILED or _COMPILED[key][0] is not model:
-        _COMPILED[key] = (model, compiled_whole(_simulator(model, steps)))
+        _COMPILED[key] = (model, jax.jit(_simulator(model, steps)))
     return _COMPILED[key][1]
 
 

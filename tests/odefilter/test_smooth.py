@@ -3,14 +3,17 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from probsysid.model import Model
+from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.calibrate import Fixed, QuasiMLE
-from probsysid.odefilter.smooth import Trajectory, refine, sample_paths, smooth
+from probsysid.odefilter.smooth import Trajectory, _tracer, refine, sample_paths, smooth
 from tests.odefilter.bruteforce import Joint, joint_gaussian
 from tests.odefilter.cases import Case
+from tests.odefilter.loops import moved_in_loops
 from tests.odefilter.test_linear_gaussian import assert_same, linear_case, oscillator, relaxation
 
 DRAWS = 20_000
@@ -168,3 +171,13 @@ def test_without_joint_conditioning_smoothing_ignores_the_data() -> None:
     size = np.max(np.abs(smoothed.mean), axis=0)[:, 0]
     for i in range(len(joint.times)):
         assert_same(smoothed.mean[i, :, 0], smoothed.factor[i, :, :, 0], joint.smoothed(i), size)
+
+
+@pytest.mark.parametrize("substeps", [1, 2])
+def test_a_long_trace_is_written_down_in_place(substeps: int) -> None:
+    """A step that moved everything kept so far would take the longer, the longer the record."""
+    case = linear_case(oscillator(), (3,), 11, samples=150, missing=0.2, restarts=True, substeps=substeps)
+    tracer = _tracer(in_arrays(case.system), substeps)
+    program = tracer.lower(case.particle, jax.tree.map(jnp.asarray, case.sample)).compile().as_text()
+    assert "f64[149," in program
+    assert moved_in_loops(program, 149) == []

@@ -20,7 +20,6 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from probsysid._runtime import compiled_whole
 from probsysid.odefilter.lapack import PANEL_ENTRIES, triangularise
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.step import Particle, Sample, State, System
@@ -85,8 +84,8 @@ def _points(time: np.ndarray, substeps: int) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def _tracer(system: System, substeps: int) -> Callable[[Particle, Sample], Any]:
-    """Compiled once for a system."""
-    return compiled_whole(jax.vmap(_trace_one(system, substeps), in_axes=(-1, None), out_axes=-1))
+    """Compiled once for a system; not by `compiled_whole`, whose fusions copy all that was kept so far at every step."""
+    return jax.jit(jax.vmap(_trace_one(system, substeps), in_axes=(-1, None), out_axes=-1))
 
 
 def _trace_one(system: System, substeps: int) -> Callable[[Particle, Sample], Any]:
