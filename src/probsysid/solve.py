@@ -28,9 +28,10 @@ from probsysid.model import Model
 from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.samples import prepare
-from probsysid.odefilter.smooth import Trajectory, refine, sample_paths, smooth, trace
+from probsysid.odefilter.smooth import sample_paths, smooth
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.step import Particle, System
+from probsysid.odefilter.trajectory import Trajectory, refine, trace
 from probsysid.record import Record
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def solve(
     particle = _particles(model, parameters, initial or {})
     samples = prepare(record, system, solver.steps)
     samples = samples._replace(outputs=np.full_like(samples.outputs, np.nan))
-    trajectory = trace(system, particle, jax.tree.map(jnp.asarray, samples), record.time)
+    trajectory = trace(system, particle, samples, record.time)
     return Solution(system, particle, record, trajectory, record.time)
 
 

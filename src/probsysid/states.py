@@ -4,20 +4,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from probsysid.odefilter.array_step import in_arrays
-from probsysid.odefilter.smooth import conditionals, sample_paths, smooth, trace
+from probsysid.odefilter.smooth import look_back
 from probsysid.odefilter.step import Particle, Sample, System
+from probsysid.odefilter.stretches import Written
+from probsysid.odefilter.trajectory import trace
 from probsysid.record import Record
 
 MEMORY = 1_000_000_000
 """Bytes that smoothing may take at a time."""
 
-MATRICES = 8
-"""Matrices of the state's size that smoothing keeps for each step: factors, gains, and results before they are cut."""
+MATRICES = 3
+"""Matrices of the state's size that are kept for each step: factors before and after a restart, and all the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class States:
 
 def smoothed_states(system: System, particles: Particle, samples: Sample, record: Record, seed: int) -> States:
     """Smooth every particle and mix them with equal weights."""
-    system, samples = in_arrays(system), jax.tree.map(jnp.asarray, samples)
+    system = in_arrays(system)
     groups = _groups(jax.tree.leaves(particles)[0].shape[-1], samples, system.layout.size)
     count = sum(len(group) for group in groups)
     parts = []
@@ -75,12 +76,12 @@ def _smoothed_group(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, sd and a path of each component and the whitened innovations at the samples, particles last."""
     trajectory = trace(system, particles, samples, record.time)
-    laws = conditionals(trajectory, system.layout)
-    smoothed = smooth(trajectory, system.layout, laws)
-    paths = sample_paths(key, trajectory, system.layout, 1, laws)[0]
+    found = Written(len(trajectory.time))
+    for seen in look_back(trajectory, system.layout, key, draws=1):
+        found.put(seen.first, (seen.states.mean, seen.sd, seen.paths[:, :, 0]))
     at = np.searchsorted(trajectory.time, record.time)
-    whitened = trajectory.innovation / jnp.sqrt(trajectory.innovation_variance)
-    return np.asarray(smoothed.mean[at]), np.asarray(smoothed.sd[at]), np.asarray(paths[at]), np.asarray(whitened)
+    mean, sd, paths = (values[at] for values in found.arrays)
+    return mean, sd, paths, trajectory.innovation / np.sqrt(trajectory.innovation_variance)
 
 
 def _mixture_sd(means: Any, sds: Any) -> np.ndarray:

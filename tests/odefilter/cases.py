@@ -17,8 +17,8 @@ from probsysid.odefilter.filter import Filter
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF1, Linearisation
 from probsysid.odefilter.rows import Rows
-from probsysid.odefilter.smooth import Trajectory, trace
 from probsysid.odefilter.step import Particle, Sample, System
+from probsysid.odefilter.trajectory import Trajectory, trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,9 @@ def moved_in_loops(program: str, length: int) -> list[str]:
     well, or a copy, writes all rows.
     """
     bodies = set(re.findall(r"body=%?([\w.\-]+)", program))
-    computations = {name: text for text in program.split("\n\n") for name in re.findall(r"^%?([\w.\-]+) ", text.strip())}
+    computations = {
+        name: text for text in program.split("\n\n") for name in re.findall(r"^%?([\w.\-]+) ", text.strip())
+    }
     long = rf"f64\[{length}[,\]]"
     several = rf" = \([^()]*{long}[^()]*\) fusion\("
     whole = rf" = {long}\S* (copy|transpose)\("

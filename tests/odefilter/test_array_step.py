@@ -12,16 +12,20 @@ import pytest
 import probsysid as ps
 from probsysid.model import Model
 from probsysid.odefilter.array_step import ArraySystem, in_arrays
+from probsysid.odefilter.arrays import Law
 from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.filter import Filter
 from probsysid.odefilter.lanes import Lanes
 from probsysid.odefilter.lapack import Lapack
+from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
+from probsysid.odefilter.points import Points
 from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.samples import with_room
-from probsysid.odefilter.smooth import conditionals, smooth, trace
+from probsysid.odefilter.smooth import smooth
 from probsysid.odefilter.solver import LARGEST_UNROLLED
 from probsysid.odefilter.step import System
+from probsysid.odefilter.trajectory import Trajectory, scales, trace
 from tests.odefilter.bruteforce import joint_gaussian
 from tests.odefilter.cases import Blocks, Case
 from tests.odefilter.problems import random_case
@@ -123,6 +127,13 @@ STRUCTURES = {
 QUICK = "EKF0, ODE up to noise"
 
 
+def laws_of(trajectory: Trajectory, layout: Layout) -> Law:
+    """Of each point given the next one."""
+    known = trajectory.filtered, trajectory.departing, trajectory.restarted
+    units = scales(layout, np.diff(trajectory.time))
+    return Points(layout).laws(*jax.tree.map(lambda leaf: leaf[:-1], known), trajectory.variance[1:], units)
+
+
 @pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])
 def test_the_numbers_are_those_of_the_unrolled_form(name: str) -> None:
     """Energies, innovations, diffusions, filtered and smoothed moments, and the laws that sample paths are drawn from;
@@ -131,7 +142,7 @@ def test_the_numbers_are_those_of_the_unrolled_form(name: str) -> None:
     traced = [trace(system, case.particle, case.sample, case.time) for system in (in_arrays(case.system), case.system)]
     looking_back = []
     for trajectory in traced:
-        smoothed, laws = smooth(trajectory, case.layout), conditionals(trajectory, case.layout)
+        smoothed, laws = smooth(trajectory, case.layout), laws_of(trajectory, case.layout)
         covariance = np.einsum("pikn,pjkn->pijn", laws.factor, laws.factor)  # some ranks are missing: any rotation
         looking_back.append((smoothed.mean, smoothed.sd, laws.gain, laws.offset, covariance))
     pairs = zip(*map(jax.tree.leaves, zip(traced, looking_back, strict=True)), strict=True)

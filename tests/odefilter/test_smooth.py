@@ -3,14 +3,16 @@
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from probsysid.model import Model
+from probsysid.odefilter import stretches
 from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.calibrate import Fixed, QuasiMLE
-from probsysid.odefilter.smooth import Trajectory, _tracer, refine, sample_paths, smooth
+from probsysid.odefilter.smooth import _programs, sample_paths, smooth
+from probsysid.odefilter.stretches import piece
+from probsysid.odefilter.trajectory import Trajectory, _tracer, refine
 from tests.odefilter.bruteforce import Joint, joint_gaussian
 from tests.odefilter.cases import Case
 from tests.odefilter.loops import moved_in_loops
@@ -174,10 +176,43 @@ def test_without_joint_conditioning_smoothing_ignores_the_data() -> None:
 
 
 @pytest.mark.parametrize("substeps", [1, 2])
-def test_a_long_trace_is_written_down_in_place(substeps: int) -> None:
-    """A step that moved everything kept so far would take the longer, the longer the record."""
+def test_what_is_kept_is_written_in_place(substeps: int) -> None:
+    """A step that moved everything kept of a stretch would take the longer, the longer the stretch."""
     case = linear_case(oscillator(), (3,), 11, samples=150, missing=0.2, restarts=True, substeps=substeps)
-    tracer = _tracer(in_arrays(case.system), substeps)
-    program = tracer.lower(case.particle, jax.tree.map(jnp.asarray, case.sample)).compile().as_text()
+    begin, go_on = _tracer(in_arrays(case.system), substeps)
+    state, *_ = begin(case.particle, piece(case.sample, 0, 150, 1))
+    program = go_on.lower(state, case.particle, piece(case.sample, 1, 150, 149)).compile().as_text()
     assert "f64[149," in program
     assert moved_in_loops(program, 149) == []
+
+
+STRETCHED = {
+    "irregular steps": {"uniform": False, "missing": 0.2},
+    "restarts": {"restarts": True, "substeps": 2},
+}
+
+
+@pytest.mark.parametrize("name", STRETCHED)
+def test_stretches_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In stretches of 4 points, the last of them filled up, as in one of 256: the same operations on the same numbers,
+    vectorised in another way."""
+    case = linear_case(oscillator(), (3,), 15, samples=12, **STRETCHED[name])
+    whole = case.trace()
+    states = smooth(whole, case.layout)
+    monkeypatch.setattr(stretches, "LONGEST", 4)
+    pieces = case.trace()
+    pairs = zip(jax.tree.leaves((pieces, smooth(pieces, case.layout))), jax.tree.leaves((whole, states)), strict=True)
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.nanmax(np.abs(expected)))
+
+
+def test_records_of_all_lengths_share_their_programs() -> None:
+    """A stream that is looked at again and again would compile anew each time."""
+    model, compiled = oscillator(), []
+    for samples in (5, 9, 300):
+        case = linear_case(model, (3,), 16, samples=samples)
+        trajectory = case.trace()
+        smooth(trajectory, case.layout)
+        programs = (*_tracer(case.system, 1), *_programs(case.layout, 256, 0))
+        compiled.append([program._cache_size() for program in programs])
+    assert compiled[0] == compiled[1] == compiled[2]

@@ -15,7 +15,7 @@ from probsysid.benchmarks.evolution import Snapshot
 from probsysid.benchmarks.run import Outcome
 from probsysid.odefilter.array_step import in_arrays
 from probsysid.odefilter.samples import prepare
-from probsysid.odefilter.smooth import trace
+from probsysid.odefilter.trajectory import trace
 from probsysid.report.figures.corner import plot_corner
 from probsysid.report.figures.degeneracy import plot_degeneracy
 from probsysid.report.figures.evolution import plot_evolution
@@ -186,10 +186,10 @@ def _predictions(outcome: Outcome, theta: np.ndarray, samples: int) -> tuple[np.
     system = in_arrays(question.solver.system(question.model, record.jump_order))
     values = jax.vmap(question.space.values_of_one, in_axes=-1, out_axes=-1)(jnp.asarray(theta))
     particles = jax.vmap(lambda v: question.particle(v, 0), in_axes=-1, out_axes=-1)(values)
-    data = jax.tree.map(jnp.asarray, prepare(record, system, question.solver.steps))
+    data = prepare(record, system, question.solver.steps)
     trajectory = trace(system, particles, data, record.time)
-    innovation = np.asarray(trajectory.innovation[:, 0]).T
+    innovation = trajectory.innovation[:, 0].T
     noise = np.asarray(particles.noise[0])[:, None]
-    variance = np.asarray(trajectory.innovation_variance[:, 0]).T - noise**2
+    variance = trajectory.innovation_variance[:, 0].T - noise**2
     measured = np.asarray(record.outputs[record.output_names[0]])
     return measured - innovation, np.sqrt(np.maximum(variance, 0.0))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from probsysid.odefilter.gaussian import Innovation
 
@@ -39,7 +39,8 @@ class Algebra(ABC):
     """The formulas, for one particle.
 
     A way of computing supplies the operations below, whose arrays may have an axis of particles after the others, and
-    `over`, which gets from one to the other.
+    `over`, which gets from one to the other.  The laws at the end are made of these operations and nothing else, for
+    `side_by_side`.
     """
 
     # Operations
@@ -47,6 +48,10 @@ class Algebra(ABC):
     @abstractmethod
     def over(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function made of these operations as one of a single particle's arrays."""
+
+    @abstractmethod
+    def side_by_side(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function made of these operations as one of all particles' arrays, whose axis is last."""
 
     @abstractmethod
     def _constant(self, matrix: np.ndarray) -> Any:
@@ -67,6 +72,14 @@ class Algebra(ABC):
     @abstractmethod
     def _condition(self, residual_rows: Any, residuals: Any, rows: Any, means: Any) -> tuple[Any, Any]:
         """As `condition`."""
+
+    @abstractmethod
+    def _lower(self, rows: Any) -> Any:
+        """The lower triangular factor of the same Gaussian, square."""
+
+    @abstractmethod
+    def _over_lower(self, matrix: Any, lower: Any) -> Any:
+        """`matrix @ inverse(lower)`, and nothing along a quantity without variance."""
 
     # Formulas
 
@@ -172,3 +185,61 @@ class Algebra(ABC):
         carry = everything - (covariances * shrink)[:, None] * row, values + covariances * correction
         seen = Innovation(jnp.where(present, innovation, jnp.nan), variance, correction * jnp.sqrt(variance))
         return carry, (energy, seen)
+
+    # Laws of one state given another
+
+    def predicted(self, step: "Step", mean: Any, factor: Any, sigma: Any) -> tuple[Any, Any]:
+        """The state after a step."""
+        return self._times(step.transition, mean), self._lower(self._arriving(step, factor, sigma))
+
+    def given_next(self, step: "Step", mean: Any, factor: Any, sigma: Any) -> "Law":
+        """The state given the one after a step."""
+        arriving = self._arriving(step, factor, sigma)
+        staying = jnp.concatenate([factor, jnp.zeros_like(factor)], axis=1)
+        gain, rest = self._given(arriving, staying)
+        return Law(gain, mean - self._product(gain, self._times(step.transition, mean)), rest)
+
+    def given_part(self, part: Int[np.ndarray, " component"], mean: Any, factor: Any) -> "Law":
+        """The state given another one that shares some components with it and nothing else."""
+        gain, rest = self._given(factor[part], factor)
+        offset = mean - self._product(gain, mean[part])
+        return Law(jnp.zeros_like(factor).at[:, part].set(gain), offset, rest)
+
+    def chained(self, first: "Law", second: "Law") -> "Law":
+        """x given y, and y given z: the law of x given z."""
+        mean, factor = self.pushed(first, second.offset, second.factor)
+        return Law(self._product(first.gain, second.gain), mean, factor)
+
+    def pushed(self, law: "Law", mean: Any, factor: Any) -> tuple[Any, Any]:
+        """The Gaussian of a state, from its law and that of the other."""
+        rows = jnp.concatenate([self._product(law.gain, factor), law.factor], axis=1)
+        return law.offset + self._product(law.gain, mean), self._lower(rows)
+
+    def drawn(self, law: "Law", others: Any, normals: Any) -> Any:
+        """Draws of a state, each from its law given a draw of the other; they lie side by side."""
+        return law.offset[:, None] + self._product(law.gain, others) + self._product(law.factor, normals)
+
+    def _arriving(self, step: "Step", factor: Any, sigma: Any) -> Any:
+        noise = self._constant(step.noise) * sigma[:, None]
+        return jnp.concatenate([self._times(step.transition, factor), noise], axis=1)
+
+    def _given(self, seen: Any, sought: Any) -> tuple[Any, Any]:
+        """Gain and factor of one quantity given another, both as rows over the same columns."""
+        count = len(seen)
+        lower = self._lower(jnp.concatenate([seen, sought]))
+        return self._over_lower(lower[count:, :count], lower[:count, :count]), lower[count:, count:]
+
+
+class Step(NamedTuple):
+    """What a step does to all components, in its own units: A, and the square root of Q for unit diffusion."""
+
+    transition: SparseRows
+    noise: Float[np.ndarray, "D D"]
+
+
+class Law(NamedTuple):
+    """The law of a state given another: its mean is offset + gain @ other, its factor does not depend on it."""
+
+    gain: Any
+    offset: Any
+    factor: Any

@@ -48,6 +48,9 @@ class Lanes(Algebra):
 
         return of_one
 
+    def side_by_side(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
     def _constant(self, matrix: np.ndarray) -> Any:
         return matrix[..., None]
 
@@ -77,11 +80,28 @@ class Lanes(Algebra):
         factor that is as good as reflections: the square L L' is never formed."""
         rows, values = jnp.concatenate([residual_rows, rows]), jnp.concatenate([residuals, means])
         _, rows, means = self._taken_out(rows, values, len(residuals))
+        return self._lower(rows), means
+
+    def _lower(self, rows: Any) -> Any:
         parts = []
-        for first in range(0, len(means), STAGE):
+        for first in range(0, len(rows), STAGE):
             below, rows, _ = self._taken_out(rows, jnp.zeros((len(rows), 0)), min(STAGE, len(rows)))
             parts.append(jnp.pad(below, ((first, 0), (0, 0), (0, 0))))
-        return jnp.concatenate(parts, axis=1), means
+        return jnp.concatenate(parts, axis=1)
+
+    def _over_lower(self, matrix: Any, lower: Any) -> Any:
+        """Column by column from the last: what later columns have of a column is taken out of it."""
+        count = len(lower)
+
+        def solve(k: Any, found: Any) -> Any:
+            column = count - 1 - k
+            below = lower[:, column]
+            pivot = below[column]
+            inverse = jnp.where(pivot > 0, 1 / pivot, 0.0)
+            value = (matrix[:, column] - self._dot(found, below)) * inverse
+            return lax.dynamic_update_index_in_dim(found, value, column, 1)
+
+        return lax.fori_loop(0, count, solve, jnp.zeros_like(matrix))
 
     def _taken_out(self, rows: Any, values: Any, count: int) -> tuple[Any, Any, Any]:
         """The columns of the triangular factor for so many rows from the first, and what is left of the rows below and

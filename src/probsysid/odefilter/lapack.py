@@ -25,6 +25,9 @@ class Lapack(Algebra):
     def over(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
+    def side_by_side(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return jax.vmap(function, in_axes=-1, out_axes=-1)
+
     def _constant(self, matrix: np.ndarray) -> Any:
         return matrix
 
@@ -43,6 +46,13 @@ class Lapack(Algebra):
         lower = triangularise(jnp.concatenate([residual_rows, rows]))
         white = solve_lower(lower[:count, :count], residuals)
         return lower[count:, count:], means - lower[count:, :count] @ white
+
+    def _lower(self, rows: Any) -> Any:
+        missing = rows.shape[0] - rows.shape[1]
+        return triangularise(jnp.pad(rows, ((0, 0), (0, missing))) if missing > 0 else rows)
+
+    def _over_lower(self, matrix: Any, lower: Any) -> Any:
+        return solve_lower(lower, matrix.T, transposed=True).T
 
 
 def triangularise(rows: Float[Array, "row column"]) -> Float[Array, "row row"]:
@@ -69,8 +79,11 @@ def triangularise(rows: Float[Array, "row column"]) -> Float[Array, "row row"]:
     return jnp.concatenate(parts, axis=1)
 
 
-def solve_lower(lower: Float[Array, "row row"], values: Float[Array, "row"]) -> Float[Array, "row"]:
-    """inverse(lower) @ values; nothing is learnt from a quantity without variance."""
+def solve_lower(
+    lower: Float[Array, "row row"], values: Float[Array, "row *more"], *, transposed: bool = False
+) -> Float[Array, "row *more"]:
+    """inverse(lower), or its transpose, @ values; nothing is learnt from a quantity without variance."""
     known = jnp.diagonal(lower) == 0
     safe = lower + jnp.diag(jnp.where(known, 1.0, 0.0))
-    return jax.scipy.linalg.solve_triangular(safe, jnp.where(known, 0.0, values), lower=True)
+    heard = jnp.where(known.reshape(-1, *[1] * (values.ndim - 1)), 0.0, values)
+    return jax.scipy.linalg.solve_triangular(safe, heard, lower=True, trans=int(transposed))

@@ -1,0 +1,198 @@
+"""All that the filter goes through: its Gaussian at every step, and at points between the steps.
+
+Samples are taken a stretch at a time, so that records of all lengths share their programs.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Bool, Float
+
+from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.points import Gaussian, Points
+from probsysid.odefilter.step import Particle, Sample, State, System
+from probsysid.odefilter.stretches import Written, piece, stretch
+
+
+class Trajectory(NamedTuple):
+    """All that the filter went through.  Where inputs jump, states are those just before."""
+
+    time: Float[np.ndarray, " point"]
+    filtered: Gaussian
+    departing: Gaussian | None
+    """The same after a restart, where one follows; None without restarts."""
+    restarted: Bool[np.ndarray, " point"]
+    """Where a restart follows: at samples, not at the steps and points between them."""
+    variance: Float[np.ndarray, "point coordinate particle"]
+    """Squared diffusion of the step that leads to the point."""
+    energy: Float[np.ndarray, "sample particle"]
+    innovation: Float[np.ndarray, "sample output particle"]
+    innovation_variance: Float[np.ndarray, "sample output particle"]
+
+
+# Forward
+
+
+def trace(system: System, particles: Particle, samples: Sample, time: np.ndarray) -> Trajectory:
+    """Run the filter and keep every step."""
+    count, substeps = samples.grid.shape[:2]
+    points = (count - 1) * substeps + 1
+    length = max(1, stretch(system.layout.size, jax.tree.leaves(particles)[0].shape[-1]) // substeps)
+    steps, departures, seen = Written(points), Written(points), Written(count)
+    begin, go_on = _tracer(system, substeps)
+    state, at_start, seen_there = begin(particles, piece(samples, 0, count, 1))
+    steps.put(0, at_start)
+    seen.put(0, seen_there)
+    for first in range(1, count, length):
+        state, arrived, departed, found = go_on(state, particles, piece(samples, first, count, length))
+        place = (first - 1) * substeps
+        steps.put(place + 1, arrived)
+        seen.put(first, found)
+        if system.restarts:
+            departures.put(place, departed)
+    filtered, variance = steps.arrays
+    energy, innovation = seen.arrays
+    if system.restarts:
+        departures.put(points - 1, jax.tree.map(lambda leaf: leaf[-1:], filtered))
+    restarted = system.restarts & (np.arange(points) % substeps == 0)
+    return Trajectory(
+        _points(time, substeps),
+        filtered,
+        departures.arrays,
+        restarted,
+        variance,
+        energy,
+        innovation[:, :, 0],
+        innovation[:, :, 1],
+    )
+
+
+def _points(time: np.ndarray, substeps: int) -> np.ndarray:
+    """Times of all steps."""
+    fractions = np.arange(1, substeps + 1) / substeps
+    inner = time[:-1, None] + np.diff(time)[:, None] * fractions
+    inner[:, -1] = time[1:]
+    return np.concatenate([time[:1], inner.ravel()])
+
+
+@lru_cache(maxsize=32)
+def _tracer(system: System, substeps: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Programs that begin and go on.  Not by `compiled_whole`: its fusions of several outputs would copy all that was
+    kept of a stretch at every step."""
+    begin = jax.vmap(_begin(system), in_axes=(-1, None), out_axes=-1)
+    go_on = jax.vmap(_go_on(system, substeps), in_axes=(-1, -1, None), out_axes=-1)
+    return jax.jit(begin), jax.jit(go_on)
+
+
+def _begin(system: System) -> Callable[[Particle, Sample], Any]:
+    def begin(particle: Particle, samples: Sample) -> Any:
+        sample = jax.tree.map(lambda leaf: leaf[0], samples)
+        state, *found = _observed(system, system.start(particle, sample), particle, sample)
+        steps = Gaussian(*system.moments(state, sample)), jnp.stack(state.variance)
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (steps, tuple(found)))
+        return _carried(system, state), *rows
+
+    return begin
+
+
+def _go_on(system: System, substeps: int) -> Callable[[State, Particle, Sample], Any]:
+    def go_on(state: State, particle: Particle, samples: Sample) -> Any:
+        def interval(state: State, sample: Sample) -> tuple[State, Any]:
+            if sample.rescale is not None:
+                state = system.rescale(state, sample.rescale)
+            if system.restarts:
+                state = system.restart(state, particle, sample)
+
+            def advance(state: State, item: tuple[Any, Any]) -> tuple[State, Any]:
+                arrived = system.advance(state, particle, sample, *item)
+                moments = [Gaussian(*system.moments(s, sample)) for s in (arrived, state)]
+                return arrived, (*moments, jnp.stack(arrived.variance))
+
+            scan = _unrolled_scan if system.unrolled else lax.scan
+            arrived, (points, departed, variances) = scan(advance, state, (sample.grid, sample.unit))
+            state, *found = _observed(system, arrived, particle, sample)
+            last = Gaussian(*system.moments(system.before_jump(state, arrived), sample))
+            points = jax.tree.map(lambda many, end: jnp.concatenate([many[:-1], end[None]]), points, last)
+            return _carried(system, state), ((points, variances), departed, tuple(found))
+
+        state, (steps, departed, found) = lax.scan(interval, state, samples)
+        steps, departed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (steps, departed))
+        return state, steps, departed if system.restarts else None, found
+
+    return go_on
+
+
+def _observed(system: System, state: State, particle: Particle, sample: Sample) -> tuple[State, Any, Any]:
+    """The state given a sample, the energy, and each output's innovation with its variance."""
+    state, energy, innovations = system.observe(state, particle, sample)
+    return state, energy, jnp.stack([jnp.stack([i.value, i.variance]) for i in innovations])
+
+
+def _carried(system: System, state: State) -> State:
+    """In the form that a loop carries: no entry is zero by structure."""
+    return system.fill(state, [[True] * len(system.free)] * len(system.free))
+
+
+def _unrolled_scan(step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, items: Any) -> tuple[Any, Any]:
+    """`lax.scan` written out: the state's structural zeros may change from step to step."""
+    kept = []
+    for j in range(len(jax.tree.leaves(items)[0])):
+        carry, result = step(carry, jax.tree.map(lambda leaf: leaf[j], items))  # noqa: B023
+        kept.append(result)
+    return carry, jax.tree.map(lambda *leaves: jnp.stack(leaves), *kept)
+
+
+# Between the steps
+
+
+def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[Trajectory, np.ndarray]:
+    """Add points at the given times, predicted from the step before; returns also where the times now are."""
+    times = np.asarray(times, dtype=float)
+    known = trajectory.time
+    new = np.setdiff1d(times, known)
+    if len(new):
+        base = np.clip(np.searchsorted(known, new, side="right") - 1, 0, len(known) - 2)
+        variance = trajectory.variance[base + 1]
+        departing = trajectory.filtered if trajectory.departing is None else trajectory.departing
+        leaving = jax.tree.map(lambda leaf: leaf[base], departing)
+        predicted = _predicted(layout, leaving, variance, scales(layout, new - known[base]))
+        order = np.argsort(np.concatenate([known, new]), kind="stable")
+
+        def merge(old: Any, added: Any) -> Any:
+            return np.concatenate([old, added])[order]
+
+        restarting = trajectory.departing
+        trajectory = trajectory._replace(
+            time=np.concatenate([known, new])[order],
+            filtered=jax.tree.map(merge, trajectory.filtered, predicted),
+            departing=None if restarting is None else jax.tree.map(merge, restarting, predicted),
+            restarted=np.concatenate([trajectory.restarted, np.zeros(len(new), dtype=bool)])[order],
+            variance=merge(trajectory.variance, variance),
+        )
+    return trajectory, np.searchsorted(trajectory.time, times)
+
+
+def scales(layout: Layout, steps: Float[np.ndarray, " step"]) -> Float[np.ndarray, "step D"]:
+    """`Layout.scales` for each step."""
+    lengths, which = np.unique(steps, return_inverse=True)
+    return np.array([layout.scales(length) for length in lengths]).reshape(-1, layout.size)[which]
+
+
+def _predicted(layout: Layout, leaving: Gaussian, variance: np.ndarray, units: np.ndarray) -> Gaussian:
+    """States after some steps, from those before and the squared diffusion; units are the components' for each."""
+    count, _, particles = leaving.mean.shape
+    length = stretch(layout.size, particles)
+    result = Written(count)
+    for first in range(0, count, length):
+        result.put(first, _predictor(layout)(*piece((leaving, variance, units), first, count, length)))
+    return result.arrays
+
+
+@lru_cache(maxsize=32)
+def _predictor(layout: Layout) -> Callable[[Gaussian, Any, Any], Gaussian]:
+    return jax.jit(Points(layout).predicted)
