@@ -1,13 +1,13 @@
 """Folders of results: whole or not there at all, and never in place of something else without a word.
 
-A run keeps its checkpoints and its log in `NAME.unfinished` beside the folder-to-be.  Results are written to a hidden
-folder, which gets its name when it is complete.
+A run keeps its checkpoints and its log in `NAME.unfinished` beside the folder-to-be.  Results are written to a folder
+in there, which gets its place when it is complete.
 """
 
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from probsysid.errors import InputError
@@ -86,16 +86,18 @@ def _check_free(out: Path, resume: bool, overwrite: bool, ask: Callable[[str], b
 @contextmanager
 def complete(out: Path) -> Iterator[Path]:
     """A folder to write into, which becomes `out` at the end, in the place of what was there; or nothing at all."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
+    left = unfinished(out)
+    results, replaced = left / "results", left / "replaced"
+    shutil.rmtree(results, ignore_errors=True)  # of a run that was killed just here
+    results.mkdir(parents=True)
     try:
-        yield partial
-        old = out.with_name(f".{out.name}.{os.getpid()}.old")
+        yield results
+        shutil.rmtree(replaced, ignore_errors=True)
         if out.exists():
-            os.replace(out, old)
-        os.replace(partial, out)
-        shutil.rmtree(old, ignore_errors=True)
+            os.replace(out, replaced)
+        os.replace(results, out)
+        shutil.rmtree(replaced, ignore_errors=True)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(results, ignore_errors=True)
+        with suppress(OSError):  # there are checkpoints in it
+            left.rmdir()
