@@ -122,7 +122,7 @@ def _sweep(
     """Time of one sweep by number of cores, and processor seconds of what came before it, compiling included."""
     import jax
 
-    from probsysid.experiment import CHUNK, at_once
+    from probsysid.filter_target import CHUNK, at_once
     from probsysid.odefilter.cores import together
     from probsysid.odefilter.filter import Filter
     from probsysid.odefilter.rows import Rows
@@ -278,7 +278,8 @@ def memory(quick: bool) -> dict[str, Any]:
     import probsysid as ps
     from probsysid import dist
     from probsysid.benchmarks import silverbox
-    from probsysid.experiment import Experiment, Question
+    from probsysid.experiment import Experiment
+    from probsysid.question import Question
     from probsysid.smc.rejuvenate import Cloud, rejuvenate
     from probsysid.smc.target import browse
 

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from probsysid import experiment
-from probsysid.experiment import Experiment, Question
+from probsysid import filter_target
+from probsysid.experiment import Experiment
+from probsysid.question import Question
 from probsysid.smc.target import browse
 from tests import duffing
 
@@ -29,7 +30,7 @@ def target() -> Iterator[Experiment]:
     record = duffing.measure(40)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"CHUNK": 8, "LONGEST_CALL": 16 * 5, "FEWEST_ROWS": 3, "MOST_ROWS": 3}.items():
-            patch.setattr(experiment, name, value)
+            patch.setattr(filter_target, name, value)
         yield Experiment(question, [record, record[:25]], 16)
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.experiment import Experiment, Question
+from probsysid.experiment import Experiment
 from probsysid.identify import problem_fingerprint
+from probsysid.question import Question
 from tests.odefilter.bruteforce import Joint, joint_gaussian
 from tests.odefilter.cases import Case
 from tests.smc.conjugate import Exact, Regression, assert_exact

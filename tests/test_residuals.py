@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import probsysid as ps
-from probsysid.experiment import Experiment, Question
+from probsysid.experiment import Experiment
+from probsysid.question import Question
 from probsysid.residuals import analyse, doubts
 from tests import duffing
 

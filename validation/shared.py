@@ -3,8 +3,9 @@
 from typing import Any
 
 import probsysid as ps
-from probsysid.experiment import Experiment, Question
+from probsysid.experiment import Experiment
 from probsysid.identify import sample_all
+from probsysid.question import Question
 from probsysid.smc import ibis
 from probsysid.smc.history import History
 from probsysid.smc.ibis import Run

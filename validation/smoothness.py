@@ -22,8 +22,9 @@ import numpy as np
 import probsysid as ps
 from probsysid import dist
 from probsysid.benchmarks import silverbox
-from probsysid.experiment import Experiment, Question
+from probsysid.experiment import Experiment
 from probsysid.identify import default_noise, sample_all
+from probsysid.question import Question
 from probsysid.simulate import simulate
 from probsysid.smc import ibis
 from probsysid.smc.accuracy import FINEST, TOLERANCE, Computed, first_level, loss

@@ -17,12 +17,13 @@ from probsysid.adequacy import facts as adequacy_facts
 from probsysid.checks import is_whole
 from probsysid.describe import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.errors import InputError, ModelWarning
-from probsysid.experiment import Experiment, Question
+from probsysid.experiment import Experiment
 from probsysid.model import Model
 from probsysid.odefilter.solver import Solver
 from probsysid.over_hosts import dealt_out
 from probsysid.posterior import Posterior, prior_descriptions, scalars
 from probsysid.progress import Bar
+from probsysid.question import Question
 from probsysid.record import Record
 from probsysid.residuals import judged
 from probsysid.smc import accuracy, ibis

@@ -35,7 +35,7 @@ from jaxtyping import Float
 from probsysid.background import Background
 from probsysid.checks import is_real
 from probsysid.errors import InputError
-from probsysid.experiment import CHUNK, FilterTarget, Question, at_once
+from probsysid.filter_target import FilterTarget, at_once, whole_chunks
 from probsysid.identify import check_seed, posterior_of, problem_fingerprint
 from probsysid.model import Model
 from probsysid.odefilter.filter import Filter, filter_for
@@ -43,6 +43,7 @@ from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.samples import prepare, units, with_room
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior import Posterior
+from probsysid.question import Question
 from probsysid.record import Record
 from probsysid.smc import checkpoint as disk
 from probsysid.smc import ibis
@@ -143,8 +144,7 @@ class Stream(FilterTarget):
     def _write(self, new: Rows) -> None:
         """Add rows, and fill the last chunk with the newest."""
         count = self.count + len(new)
-        end = 1 + -(-max(count - 1, 1) // CHUNK) * CHUNK
-        padding = np.repeat(new.numbers[-1:], end - count, axis=0)
+        padding = np.repeat(new.numbers[-1:], whole_chunks(count) - count, axis=0)
         old = None if self.rows is None else self.rows.numbers
         self.rows = new.changed(lambda numbers: _appended(old, self.count, np.concatenate([numbers, padding])))
         self.count = count

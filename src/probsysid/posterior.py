@@ -20,10 +20,11 @@ from probsysid._version import __version__
 from probsysid.adequacy import compare, facts
 from probsysid.describe import describe_prior
 from probsysid.errors import InputError
-from probsysid.experiment import Experiment, Question
+from probsysid.experiment import Experiment
 from probsysid.identifiability import flags
 from probsysid.initial_state import initial_moments
 from probsysid.odefilter.samples import prepare
+from probsysid.question import Question
 from probsysid.record import Record
 from probsysid.residuals import Residuals, analyse, judged
 from probsysid.simulate import Simulation, simulate

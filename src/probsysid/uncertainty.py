@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from probsysid.experiment import Experiment, Question
+from probsysid.experiment import Experiment
+from probsysid.question import Question
 from probsysid.record import Record
 from probsysid.smc.proposals import cholesky, moments
 from probsysid.smc.target import browse

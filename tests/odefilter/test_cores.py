@@ -43,7 +43,7 @@ posterior = ps.identify(
     lag, [record, record[:20]], solver=ps.Solver(substeps=1), sampler=ps.Sampler(particles=512), **question
 )
 print(json.dumps({
-    "cores": len(cores.shares(512)),
+    "cores": len(cores.places(512)),
     "threads": sum(thread.name.startswith("probsysid: core") for thread in threading.enumerate()),
     "compiled": len(compiled),
     "theta": posterior.theta.tolist(),
@@ -120,7 +120,7 @@ def test_as_many_as_get_the_same_number(particles: int, available: int, count: i
 def test_shares_hold_every_particle_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cores, "in_threads", lambda: True)
     monkeypatch.setattr(cores.jax, "local_devices", lambda: [None] * 3)
-    found = cores.shares.__wrapped__(3 * FEWEST)
+    found = cores.places.__wrapped__(3 * FEWEST)
     assert [part.stop - part.start for part in found] == [FEWEST] * 3
     np.testing.assert_array_equal(np.concatenate([np.arange(3 * FEWEST)[part] for part in found]), np.arange(384))
 

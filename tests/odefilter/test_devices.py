@@ -13,7 +13,8 @@ PROGRAM = """
 import warnings
 import jax, numpy as np
 import probsysid as ps
-from probsysid.experiment import Experiment, Question
+from probsysid.experiment import Experiment
+from probsysid.question import Question
 from probsysid.odefilter import devices as devices_module
 from probsysid.odefilter.devices import particle_mesh
 from probsysid.odefilter.filter import Filter

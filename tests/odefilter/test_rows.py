@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import probsysid as ps
-from probsysid import experiment, online
-from probsysid.experiment import Experiment, Question
+from probsysid import filter_target
+from probsysid.experiment import Experiment
 from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.samples import prepare, with_room
 from probsysid.odefilter.step import Sample
 from probsysid.online import Stream
+from probsysid.question import Question
 from tests import duffing
 
 CHUNK = 8
@@ -43,8 +44,7 @@ def test_rows_go_through_compiled_functions() -> None:
 
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> tuple[Stream, Experiment, ps.Record]:
-    for module in (experiment, online):
-        monkeypatch.setattr(module, "CHUNK", CHUNK)
+    monkeypatch.setattr(filter_target, "CHUNK", CHUNK)
     record = duffing.measure(40)
     options = duffing.options()
     question = Question.make(

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import probsysid as ps
-from probsysid.experiment import Question
+from probsysid.question import Question
 from validation.honesty.problems import Problem
 from validation.honesty.runge_kutta import RungeKuttaTarget
 from validation.shared import Shared

@@ -37,7 +37,7 @@ def in_threads() -> bool:
 
 
 @lru_cache
-def shares(particles: int) -> tuple[slice, ...]:
+def places(particles: int) -> tuple[slice, ...]:
     """The particles of each core; all of them in one where there is one, or the devices are not cores."""
     count = evenly(particles, len(jax.local_devices()), FEWEST) if in_threads() else 1
     ends = [particles * k // count for k in range(count + 1)]

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from probsysid.errors import InputError, did_you_mean
-from probsysid.experiment import Question
 from probsysid.identify import default_noise
 from probsysid.importing import Channel, read_record
 from probsysid.importing.tables import Table, read_table
 from probsysid.model import Model, derivative_name
 from probsysid.odefilter.solver import Solver
+from probsysid.question import Question
 from probsysid.record import Record
 from probsysid.smc.options import Sampler
 from probsysid.study.catalogue import look_up
