@@ -22,10 +22,10 @@ from probsysid.odefilter.linearise import EKF0, EKF1
 from probsysid.odefilter.points import Points
 from probsysid.odefilter.rows import Rows
 from probsysid.odefilter.samples import with_room
-from probsysid.odefilter.smooth import smooth
+from probsysid.odefilter.smooth import Stretch, _laws, smooth
 from probsysid.odefilter.solver import LARGEST_UNROLLED
 from probsysid.odefilter.step import System
-from probsysid.odefilter.trajectory import Trajectory, scales, trace
+from probsysid.odefilter.trajectory import Trajectory, trace
 from tests.odefilter.bruteforce import joint_gaussian
 from tests.odefilter.cases import Blocks, Case
 from tests.odefilter.problems import random_case
@@ -129,9 +129,10 @@ QUICK = "EKF0, ODE up to noise"
 
 def laws_of(trajectory: Trajectory, layout: Layout) -> Law:
     """Of each point given the next one."""
-    known = trajectory.filtered, trajectory.departing, trajectory.restarted
-    units = scales(layout, np.diff(trajectory.time))
-    return Points(layout).laws(*jax.tree.map(lambda leaf: leaf[:-1], known), trajectory.variance[1:], units)
+    known = jax.tree.map(lambda leaf: leaf[:-1], (trajectory.filtered, trajectory.departing, trajectory.restarted))
+    units = layout.scales(np.diff(trajectory.time))
+    stretch = Stretch(*known, trajectory.variance[1:], units, np.full(len(units), True))
+    return _laws(Points(layout), stretch, None)
 
 
 @pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])

@@ -46,10 +46,10 @@ def process_factor(smoothness: int) -> Matrix:
     return factor
 
 
-def scale(smoothness: int, step: float) -> Float[np.ndarray, "q+1"]:
-    """The Nordsieck scale of each component: physical = scale * scaled."""
+def scale(smoothness: int, step: float | np.ndarray) -> Float[np.ndarray, "*step q+1"]:
+    """The Nordsieck scale of each component: physical = scale * scaled.  Of one step, or of many."""
     q = smoothness
-    return np.array([step ** (q - i + 0.5) / factorial(q - i) for i in range(q + 1)])
+    return np.stack([step ** (q - i + 0.5) / factorial(q - i) for i in range(q + 1)], axis=-1)
 
 
 def physical_transition(smoothness: int, step: float) -> Matrix:

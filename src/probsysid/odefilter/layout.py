@@ -62,9 +62,9 @@ class Layout:
     def process_factor(self) -> Float[np.ndarray, "D D"]:
         return block_diag(*(iwp.process_factor(q) for q in self.smoothness))
 
-    def scales(self, step: float) -> Float[np.ndarray, " D"]:
-        """Physical value of one scaled unit of each component, for steps of this length."""
-        return np.concatenate([iwp.scale(q, step) for q in self.smoothness])
+    def scales(self, step: float | np.ndarray) -> Float[np.ndarray, "*step D"]:
+        """Physical value of one scaled unit of each component, for steps of this length; or of these lengths."""
+        return np.concatenate([iwp.scale(q, step) for q in self.smoothness], axis=-1)
 
     def names(self, coordinates: Sequence[str]) -> tuple[str, ...]:
         """`x`, `dx`, `ddx`, ... for every component."""

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from probsysid.odefilter.arrays import Algebra, Law, SparseRows, Step
 from probsysid.odefilter.filter import map_blocks
 from probsysid.odefilter.lanes import Lanes, fit_lanes
 from probsysid.odefilter.lapack import Lapack
 from probsysid.odefilter.layout import Layout
+
+Numbers = np.ndarray | Array
 
 CACHE = 2**17
 """Bytes that the largest matrices of a block may take."""
@@ -23,11 +25,11 @@ CACHE = 2**17
 class Gaussian(NamedTuple):
     """Mean and factor of all components, at every point and for every particle."""
 
-    mean: Float[Array, "point D particle"]
-    factor: Float[Array, "point D D particle"]
+    mean: Float[Numbers, "point D particle"]
+    factor: Float[Numbers, "point D D particle"]
 
     @property
-    def sd(self) -> Float[Array, "point D particle"]:
+    def sd(self) -> Float[Numbers, "point D particle"]:
         return np.sqrt(np.sum(np.square(self.factor), axis=2))
 
 
@@ -54,8 +56,8 @@ class Points:
     def predicted(
         self,
         leaving: Gaussian,
-        variance: Float[Array, "point coordinate particle"],
-        units: Float[Array, "point D"],
+        variance: Float[Numbers, "point coordinate particle"],
+        units: Float[Numbers, "point D"],
     ) -> Gaussian:
         """States after a step, from those before and its squared diffusion."""
 
@@ -65,32 +67,31 @@ class Points:
 
         return Gaussian(*self._over(predict, *leaving, self._sigma(variance), units[..., None]))
 
-    def laws(
+    def given_next(
         self,
-        filtered: Gaussian,
-        departing: Gaussian | None,
-        restarted: Bool[Array, " point"],
-        variance: Float[Array, "point coordinate particle"],
-        units: Float[Array, "point D"],
+        leaving: Gaussian,
+        variance: Float[Numbers, "point coordinate particle"],
+        units: Float[Numbers, "point D"],
     ) -> Law:
-        """Of the filtered states given the next ones, which come from them by a step or, after a restart, from those
-        departing."""
-        algebra, physical = self.algebra, np.array(self.layout.physical)
+        """The laws of states given those after a step."""
 
-        def law(leaving: tuple[Any, Any], state: tuple[Any, Any] | None, restarted: Any, sigma: Any, units: Any) -> Law:
-            def scaled(mean: Any, factor: Any) -> tuple[Any, Any]:
-                return mean / units, factor / units[:, None]
-
-            found = algebra.given_next(self._step, *scaled(*leaving), sigma)
-            if state is not None:
-                through = algebra.chained(algebra.given_part(physical, *scaled(*state)), found)
-                found = jax.tree.map(lambda one, other: jnp.where(restarted, one, other), through, found)
+        def law(mean: Any, factor: Any, sigma: Any, units: Any) -> Law:
+            found = self.algebra.given_next(self._step, mean / units, factor / units[:, None], sigma)
             return Law(found.gain * units[:, None] / units, found.offset * units, found.factor * units[:, None])
 
-        states = (tuple(filtered), None) if departing is None else (tuple(departing), tuple(filtered))
-        return self._over(law, *states, restarted[:, None], self._sigma(variance), units[..., None])
+        return self._over(law, *leaving, self._sigma(variance), units[..., None])
 
-    def _sigma(self, variance: Float[Array, "point coordinate particle"]) -> Float[Array, "point D particle"]:
+    def before_restart(self, filtered: Gaussian, laws: Law) -> Law:
+        """The laws of states before a restart, from those of the states after it: the physical components are the same,
+        and they have nothing else in common."""
+        algebra, physical = self.algebra, np.array(self.layout.physical)
+
+        def through(mean: Any, factor: Any, after: Law) -> Law:
+            return algebra.chained(algebra.given_part(physical, mean, factor), after)
+
+        return self._over(through, *filtered, laws)
+
+    def _sigma(self, variance: Float[Numbers, "point coordinate particle"]) -> Float[Numbers, "point D particle"]:
         return jnp.sqrt(variance)[:, np.array(self.layout.coordinate)]
 
     def _over(self, function: Callable[..., Any], *arrays: Any) -> Any:

@@ -22,7 +22,7 @@ def prepare(
     used = [record.input_names.index(name) for name in model.input_names]
     steps = step_lengths(record) / substeps
     derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + BEYOND
-    scales = np.stack([layout.scales(step) for step in steps]) if record.dt is None else None
+    scales = layout.scales(steps) if record.dt is None else None
     inputs = record.input_derivatives(derivatives)[:, used, :]
     before = np.maximum(np.arange(record.samples) - 1, 0)
     return Sample(

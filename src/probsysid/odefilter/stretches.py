@@ -15,7 +15,7 @@ MATRICES = 8
 """Matrices of the state's size that are kept for each of its points: factors, gains and what leads to them."""
 
 
-def stretch(size: int, particles: int, draws: int = 0) -> int:
+def stretch_length(size: int, particles: int, draws: int = 0) -> int:
     """Points that are worked on together: a power of two, as many as fit into the memory."""
     fitting = MEMORY // (8 * particles * size * (MATRICES * size + 2 * draws))
     return min(LONGEST, 1 << max(fitting.bit_length() - 1, 0))

@@ -3,7 +3,7 @@
 Samples are taken a stretch at a time, so that records of all lengths share their programs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.points import Gaussian, Points
 from probsysid.odefilter.step import Particle, Sample, State, System
-from probsysid.odefilter.stretches import Written, piece, stretch
+from probsysid.odefilter.stretches import Written, piece, stretch_length
 
 
 class Trajectory(NamedTuple):
@@ -38,30 +38,72 @@ class Trajectory(NamedTuple):
 # Forward
 
 
+class Mark(NamedTuple):
+    """Where a stretch of samples begins; the first sample is one alone."""
+
+    first: int
+    """Index of its first sample."""
+    samples: int
+    """How many samples it has."""
+    before: Any
+    """The filter's state before it; None before the first sample."""
+
+
+class Passed(NamedTuple):
+    """A stretch that the filter has gone over.  Rows beyond its samples are to be left out."""
+
+    points: Gaussian
+    variance: Any
+    departing: Gaussian | None
+    """Where its steps leave from, if there are restarts."""
+    energy: Any
+    innovation: Any
+
+
+def forward(system: System, particles: Particle, samples: Sample) -> Iterator[tuple[Mark, Passed]]:
+    """Run the filter over all samples."""
+    count, substeps = samples.grid.shape[:2]
+    begin, go_on = _tracer(system, substeps)
+    state, kept = begin(particles, piece(samples, 0, count, 1))
+    yield Mark(0, 1, None), Passed(*kept)
+    length = samples_at_once(system, particles, substeps)
+    for first in range(1, count, length):
+        before = state
+        state, kept = go_on(before, particles, piece(samples, first, count, length))
+        yield Mark(first, min(length, count - first), before), Passed(*kept)
+
+
+def again(mark: Mark, system: System, particles: Particle, samples: Sample) -> Passed:
+    """Go over a stretch once more, which is not the first."""
+    count, substeps = samples.grid.shape[:2]
+    _, go_on = _tracer(system, substeps)
+    length = samples_at_once(system, particles, substeps)
+    return Passed(*go_on(mark.before, particles, piece(samples, mark.first, count, length))[1])
+
+
+def samples_at_once(system: System, particles: Particle, substeps: int) -> int:
+    """Samples of a stretch."""
+    return max(1, stretch_length(system.layout.size, jax.tree.leaves(particles)[0].shape[-1]) // substeps)
+
+
 def trace(system: System, particles: Particle, samples: Sample, time: np.ndarray) -> Trajectory:
     """Run the filter and keep every step."""
     count, substeps = samples.grid.shape[:2]
     points = (count - 1) * substeps + 1
-    length = max(1, stretch(system.layout.size, jax.tree.leaves(particles)[0].shape[-1]) // substeps)
     steps, departures, seen = Written(points), Written(points), Written(count)
-    begin, go_on = _tracer(system, substeps)
-    state, at_start, seen_there = begin(particles, piece(samples, 0, count, 1))
-    steps.put(0, at_start)
-    seen.put(0, seen_there)
-    for first in range(1, count, length):
-        state, arrived, departed, found = go_on(state, particles, piece(samples, first, count, length))
-        place = (first - 1) * substeps
-        steps.put(place + 1, arrived)
-        seen.put(first, found)
-        if system.restarts:
-            departures.put(place, departed)
+    for mark, passed in forward(system, particles, samples):
+        place = max((mark.first - 1) * substeps + 1, 0)
+        steps.put(place, (passed.points, passed.variance))
+        seen.put(mark.first, (passed.energy, passed.innovation))
+        if passed.departing is not None:
+            departures.put(place - 1, passed.departing)
     filtered, variance = steps.arrays
     energy, innovation = seen.arrays
     if system.restarts:
         departures.put(points - 1, jax.tree.map(lambda leaf: leaf[-1:], filtered))
     restarted = system.restarts & (np.arange(points) % substeps == 0)
     return Trajectory(
-        _points(time, substeps),
+        step_times(time, substeps),
         filtered,
         departures.arrays,
         restarted,
@@ -72,7 +114,7 @@ def trace(system: System, particles: Particle, samples: Sample, time: np.ndarray
     )
 
 
-def _points(time: np.ndarray, substeps: int) -> np.ndarray:
+def step_times(time: np.ndarray, substeps: int) -> np.ndarray:
     """Times of all steps."""
     fractions = np.arange(1, substeps + 1) / substeps
     inner = time[:-1, None] + np.diff(time)[:, None] * fractions
@@ -93,9 +135,8 @@ def _begin(system: System) -> Callable[[Particle, Sample], Any]:
     def begin(particle: Particle, samples: Sample) -> Any:
         sample = jax.tree.map(lambda leaf: leaf[0], samples)
         state, *found = _observed(system, system.start(particle, sample), particle, sample)
-        steps = Gaussian(*system.moments(state, sample)), jnp.stack(state.variance)
-        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (steps, tuple(found)))
-        return _carried(system, state), *rows
+        kept = Gaussian(*system.moments(state, sample)), jnp.stack(state.variance), None, *found
+        return _carried(system, state), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], kept)
 
     return begin
 
@@ -118,11 +159,10 @@ def _go_on(system: System, substeps: int) -> Callable[[State, Particle, Sample],
             state, *found = _observed(system, arrived, particle, sample)
             last = Gaussian(*system.moments(system.before_jump(state, arrived), sample))
             points = jax.tree.map(lambda many, end: jnp.concatenate([many[:-1], end[None]]), points, last)
-            return _carried(system, state), ((points, variances), departed, tuple(found))
+            return _carried(system, state), ((points, variances, departed if system.restarts else None), found)
 
-        state, (steps, departed, found) = lax.scan(interval, state, samples)
-        steps, departed = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (steps, departed))
-        return state, steps, departed if system.restarts else None, found
+        state, (steps, found) = lax.scan(interval, state, samples)
+        return state, (*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), steps), *found)
 
     return go_on
 
@@ -160,7 +200,7 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
         variance = trajectory.variance[base + 1]
         departing = trajectory.filtered if trajectory.departing is None else trajectory.departing
         leaving = jax.tree.map(lambda leaf: leaf[base], departing)
-        predicted = _predicted(layout, leaving, variance, scales(layout, new - known[base]))
+        predicted = _predicted(layout, leaving, variance, layout.scales(new - known[base]))
         order = np.argsort(np.concatenate([known, new]), kind="stable")
 
         def merge(old: Any, added: Any) -> Any:
@@ -177,16 +217,10 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
     return trajectory, np.searchsorted(trajectory.time, times)
 
 
-def scales(layout: Layout, steps: Float[np.ndarray, " step"]) -> Float[np.ndarray, "step D"]:
-    """`Layout.scales` for each step."""
-    lengths, which = np.unique(steps, return_inverse=True)
-    return np.array([layout.scales(length) for length in lengths]).reshape(-1, layout.size)[which]
-
-
 def _predicted(layout: Layout, leaving: Gaussian, variance: np.ndarray, units: np.ndarray) -> Gaussian:
     """States after some steps, from those before and the squared diffusion; units are the components' for each."""
     count, _, particles = leaving.mean.shape
-    length = stretch(layout.size, particles)
+    length = stretch_length(layout.size, particles)
     result = Written(count)
     for first in range(0, count, length):
         result.put(first, _predictor(layout)(*piece((leaving, variance, units), first, count, length)))
