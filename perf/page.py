@@ -296,6 +296,7 @@ def scaling(figures: Figures) -> str:
             ]
             text += [table([title, "sweeps", "processor s", "seconds, one core"], rows)]
             text += [f"Exponent of the processor time: {number(runs['slopes'].get(key), 2)}."]
+    text += [afterwards(figures.get("afterwards"))]
     text += [memory(figures.get("memory")), online_memory(figures.get("online"))]
     return "\n\n".join([part for part in text if part] + [f"Made by {command('scaling')}."])
 
@@ -313,6 +314,22 @@ rejuvenations come at ever longer distances, so that their number grows with the
 with the number of quantities. What several cores cannot share is the work outside the filter (below). *Default*
 is a run as `identify` does it if it is told nothing else, with automatic steps. *Possible* is what the cores gave
 when each of them did the same run by itself, at the same time: on a shared machine less than their number."""
+
+
+def afterwards(figures: Figures | None) -> str:
+    if not figures:
+        return ""
+    grown = figures["slopes"]
+    names = [name for name in figures if name != "slopes"]
+    rows = [[size, *(number(1e3 * figures[name][size]["seconds"]) for name in names)] for size in figures[names[0]]]
+    exponents = ", ".join(f"{name} {number(grown[name], 2)}" for name in names)
+    head = ["samples", *(f"{name}, ms" for name in names)]
+    return "\n\n".join([AFTER_TEXT, table(head, rows), f"Exponents of the processor time: {exponents}."])
+
+
+AFTER_TEXT = """\
+What is asked of a posterior, compiled before: smoothed states and paths of 20 particles, free runs of all 256, 1024
+refined draws, and the log likelihoods of all samples for ArviZ (two steps a sample, all cores)."""
 
 
 def memory(figures: Figures | None) -> str:

@@ -2,10 +2,11 @@
 
 python perf/scaling.py [--json FILE] [--part NAME ...] [--quick]
 
-Parts: sweep (the filter over a record), identify (whole runs), memory (100 000 particles on the Silverbox record, from
-the folder named by PROBSYSID_DATA), online (an Identifier after 1000 and 10 000 samples).  Each runs in a process of
-its own.  One core and all of them take turns, in sweeps from one repetition to the next, in whole runs from
-process to process; the fastest counts.  What the cores can do at best is found by one process on each.
+Parts: sweep (the filter over a record), identify (whole runs), afterwards (what is asked of a posterior), memory
+(100 000 particles on the Silverbox record, from the folder named by PROBSYSID_DATA), online (an Identifier after 1000
+and 10 000 samples).  Each runs in a process of its own.  One core and all of them take turns, in sweeps from one
+repetition to the next, in whole runs from process to process; the fastest counts.  What the cores can do at best is
+found by one process on each.
 """
 
 import argparse
@@ -38,6 +39,9 @@ LARGE, FEW_PARTICLES = 40, 64
 RUN_PARTICLES = (256, 1024, 4096)
 RUN_SAMPLES = (250, 500, 1000, 2000)
 RUN_PARAMETERS = (1, 3, 5, 7)
+LATER_SAMPLES = (1000, 4000, 16000)
+"""Samples of the records whose posteriors are asked for more."""
+DRAWS = 20
 DEFAULT = "default"
 """In place of a number of particles: a run as `identify` does it by itself, with automatic steps."""
 LONG_RUN = 2000
@@ -224,27 +228,47 @@ def populations(quick: bool) -> dict[str, Any]:
     return plain_runs | {DEFAULT: _run(ps.Sampler().particles, samples, 7, ps.Solver())}
 
 
-def _run(particles: int, samples: int, free: int, solver: Any = None) -> dict[str, float]:
+def afterwards(quick: bool) -> dict[str, Any]:
+    """What is asked of a posterior of 256 particles, against samples."""
+    lengths = LATER_SAMPLES[:2] if quick else LATER_SAMPLES
+    posteriors = {length: _identified(256, length, 7, plain(2)) for length in lengths}
+    asked = {
+        "states": lambda posterior: posterior.states(draws=DRAWS),
+        "simulate": lambda posterior: posterior.simulate(posterior.records[0]),
+        "refined": lambda posterior: posterior.refined(1024),
+        "log likelihood": lambda posterior: posterior.to_arviz(),
+    }
+    tables = {name: {n: _second(partial(ask, p)) for n, p in posteriors.items()} for name, ask in asked.items()}
+    return tables | {"slopes": slopes(tables)}
+
+
+def _second(function: Callable[[], Any]) -> Figures:
+    """A call after the first, which compiles."""
+    function()
+    return least(timed(function), timed(function))
+
+
+def _identified(particles: int, samples: int, free: int, solver: Any) -> Any:
     import probsysid as ps
 
-    solver = plain(2) if solver is None else solver
     model, record, priors = _oscillator(samples)
-    names = list(priors)
-    given = {name: priors[name] if i < free else _TRUTH[name] for i, name in enumerate(names)}
+    given = {name: priors[name] if i < free else _TRUTH[name] for i, name in enumerate(priors)}
+    return ps.identify(
+        model,
+        record,
+        {name: given[name] for name in ("m", "c", "k", "k3")},
+        {"position": given["noise.position"]},
+        {"x": given["initial.x"], "dx": given["initial.dx"]},
+        solver=solver,
+        sampler=ps.Sampler(particles=particles),
+    )
+
+
+def _run(particles: int, samples: int, free: int, solver: Any = None) -> dict[str, float]:
     found: list[Any] = []
 
     def once() -> None:
-        found.append(
-            ps.identify(
-                model,
-                record,
-                {name: given[name] for name in ("m", "c", "k", "k3")},
-                {"position": given["noise.position"]},
-                {"x": given["initial.x"], "dx": given["initial.dx"]},
-                solver=solver,
-                sampler=ps.Sampler(particles=particles),
-            )
-        )
+        found.append(_identified(particles, samples, free, plain(2) if solver is None else solver))
 
     once()
     return {**least(timed(once), timed(once)), "sweeps": found[-1].settings["sweeps"]}
@@ -360,7 +384,7 @@ def _resident() -> int:
 
 # Together
 
-PARTS = {"sweep": sweep, "identify": identify, "memory": memory, "online": online}
+PARTS = {"sweep": sweep, "identify": identify, "afterwards": afterwards, "memory": memory, "online": online}
 CHILDREN = PARTS | {"populations": populations}
 
 
@@ -402,7 +426,7 @@ def measure(parts: Sequence[str], quick: bool) -> dict[str, Any]:
         result["sweep"] = sweeps(quick)
     if "identify" in parts:
         result["identify"] = runs(quick)
-    for part in ("memory", "online"):
+    for part in ("afterwards", "memory", "online"):
         if part in parts:
             result[part] = child(part, quick)
     return result

@@ -77,6 +77,14 @@ def test_whole_runs_are_shown_with_their_speed_up():
     assert "| 256 | 30 | 3.5 | 4 | 2.5 | 1.6 | 1.9 |" in text
 
 
+def test_what_is_asked_afterwards_is_shown_with_its_growth():
+    row, longer = {"seconds": 0.1}, {"seconds": 0.4}
+    tables = {name: {"1000": row, "4000": longer} for name in ("states", "refined")}
+    text = page.scaling({"cores": 2, "afterwards": tables | {"slopes": {"states": 0.97, "refined": 1.2}}})
+    assert "| 4000 | 400 | 400 |" in text
+    assert "states 0.97, refined 1.2." in text
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, "-"), (float("nan"), "-"), (0.0, "0"), (31.24, "31.2"), (1819.4, "1820"), (0.5, "0.5"), (2e-5, "2.00e-05")],

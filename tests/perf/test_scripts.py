@@ -29,9 +29,10 @@ def test_ours_agrees_with_the_reference(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_growth_is_measured(tmp_path: Path) -> None:
-    parts = ("--part", "sweep", "--part", "identify", "--part", "online")
+    parts = ("--part", "sweep", "--part", "identify", "--part", "afterwards", "--part", "online")
     found = figures(tmp_path / "out", "scaling.py", "--quick", *parts)
     assert set(found["sweep"]["slopes"]) == {"particles", "samples", "state"}
     assert found["sweep"]["speed_up"] and found["identify"]["speed_up"]
     assert found["identify"]["particles"] and found["identify"]["samples"] and found["identify"]["parameters"]
+    assert set(found["afterwards"]["slopes"]) == {"states", "simulate", "refined", "log likelihood"}
     assert found["online"]["bytes_per_sample"]["file_bytes"] > 0
