@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
     variance: Float[Numbers, "point coordinate particle"]
     """Squared diffusion of each step."""
     units: Float[Numbers, "point D"]
-    """In which a step is like any other: `scales`."""
+    """In which a step is like any other: `Layout.scales`."""
     there: Bool[Numbers, " point"]
     """Whether a point belongs to the record."""
 
