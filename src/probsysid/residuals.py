@@ -70,10 +70,8 @@ def analyse(innovations: np.ndarray, measured: np.ndarray | None = None) -> Resi
         return None
     centred = values - values.mean()
     lags = min(LAGS, len(values) // 4)
-    from scipy.signal import correlate  # half a second to import
-
-    full = correlate(centred, centred, method="fft")[len(centred) - 1 :]
-    correlation = full[1 : lags + 1] / full[0]
+    products = [centred[lag:] @ centred[:-lag] for lag in range(1, lags + 1)]
+    correlation = np.array(products) / (centred @ centred)
     count = len(values)
     statistic = count * (count + 2) * np.sum(correlation**2 / (count - np.arange(1, lags + 1)))
     return Residuals(values, samples, correlation, float(chdtrc(lags, statistic)))
