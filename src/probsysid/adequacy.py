@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from probsysid import pareto
 from probsysid.errors import SamplingError
 from probsysid.odefilter.solver import Solver
 from probsysid.smc import accuracy
@@ -26,9 +27,6 @@ NEGLIGIBLE = 0.25
 
 UNRELIABLE = 0.7
 """Pareto shape beyond which importance weights say nothing (Vehtari et al. 2024)."""
-
-FEWEST = 4
-"""Weights that have no tail to speak of."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +89,12 @@ def compare(
 
 def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Importance weights that sum to one, their tail smoothed (Vehtari et al. 2024), and its Pareto shape."""
-    from arviz import psislw  # takes seconds to import, and is needed once a run
-
     weights, alive = np.zeros(len(log_weights)), np.isfinite(log_weights)
-    logs = log_weights[alive] - np.max(log_weights, initial=-np.inf)
-    few = len(logs) <= FEWEST
-    logs, shape = (logs, np.inf) if few else psislw(logs)
-    weights[alive] = normalise(np.asarray(logs)) if len(logs) else 0.0
-    return weights, float(shape)
+    if not alive.any():
+        return weights, np.inf
+    logs, shape = pareto.smoothed(log_weights[alive])
+    weights[alive] = normalise(logs)
+    return weights, shape
 
 
 def facts(found: Adequacy, shares: pd.DataFrame) -> dict[str, Any]:
