@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import scipy.stats
 
 import probsysid as ps
 from probsysid.experiment import Experiment
@@ -109,3 +110,15 @@ def test_noise_that_is_too_large_for_what_was_given() -> None:
 def test_refusals(posterior: ps.Posterior, arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ps.InputError, match=message):
         posterior.residuals(*arguments)
+
+
+def test_correlation_and_probability_are_those_of_the_textbook() -> None:
+    """Ljung-Box: n (n + 2) sum r_k^2 / (n - k), against chi-squared; r from shifted products of the centred errors."""
+    errors = np.convolve(np.random.default_rng(4).normal(size=303), [1.0, 0.2, -0.1], mode="valid") + 0.3
+    found = analyse(errors[None])
+    centred = errors - errors.mean()
+    products = np.correlate(centred, centred, mode="full")[len(errors) - 1 :]
+    expected = products[1:41] / products[0]
+    np.testing.assert_allclose(found.correlation, expected, rtol=1e-10, atol=1e-14)
+    statistic = 301 * 303 * np.sum(expected**2 / (301 - np.arange(1, 41)))
+    np.testing.assert_allclose(found.probability, scipy.stats.chi2(40).sf(statistic), rtol=1e-10)
