@@ -15,10 +15,11 @@ FEWEST = 5
 SAME = 1e-8
 """Relative difference of weights that are the same but for rounding."""
 
-SPREAD, SHAPE = 3.0, 0.5
-"""Zhang and Stephens' (2009) prior of the fit: how wide, and the shape that it pulls towards, with the weight of ..."""
-PRIOR_SAMPLES = 10
-"""... so many observations (Vehtari et al. 2024)."""
+SPREAD = 3.0
+"""How wide Zhang and Stephens' (2009) prior of the fit is."""
+
+PRIOR_SHAPE, PRIOR_SAMPLES = 0.5, 10
+"""The shape that the fit is pulled towards, with the weight of so many observations (Vehtari et al. 2024)."""
 
 
 class Pareto(NamedTuple):
@@ -70,4 +71,4 @@ def fit(excesses: Float[np.ndarray, " excess"]) -> Pareto:
     weights = np.where(weights < 10 * np.finfo(float).eps, 0.0, weights)
     mean = np.sum(b * weights) / np.sum(weights)
     shape = np.mean(np.log1p(-mean * excesses))
-    return Pareto(float((count * shape + PRIOR_SAMPLES * SHAPE) / (count + PRIOR_SAMPLES)), float(-shape / mean))
+    return Pareto(float((count * shape + PRIOR_SAMPLES * PRIOR_SHAPE) / (count + PRIOR_SAMPLES)), float(-shape / mean))

@@ -179,7 +179,7 @@ def test_without_joint_conditioning_smoothing_ignores_the_data() -> None:
 def test_what_is_kept_is_written_in_place(substeps: int) -> None:
     """A step that moved everything kept of a stretch would take the longer, the longer the stretch."""
     case = linear_case(oscillator(), (3,), 11, samples=150, missing=0.2, restarts=True, substeps=substeps)
-    begin, go_on = _tracer(in_arrays(case.system), substeps)
+    begin, go_on = _tracer(in_arrays(case.system))
     state, *_ = begin(case.particle, piece(case.sample, 0, 150, 1))
     program = go_on.lower(state, case.particle, piece(case.sample, 1, 150, 149)).compile().as_text()
     assert "f64[149," in program
@@ -247,6 +247,6 @@ def test_records_of_all_lengths_share_their_programs() -> None:
         case = linear_case(model, (3,), 16, samples=samples)
         trajectory = case.trace()
         smooth(trajectory, case.layout)
-        programs = (*_tracer(case.system, 1), *_programs(case.layout, 0, None))
+        programs = (*_tracer(case.system), *_programs(case.layout, 0, None))
         compiled.append([program._cache_size() for program in programs])
     assert compiled[0] == compiled[1] == compiled[2]

@@ -30,7 +30,7 @@ class Gaussian(NamedTuple):
 
     @property
     def sd(self) -> Float[Numbers, "point D particle"]:
-        return np.sqrt(np.sum(np.square(self.factor), axis=2))
+        return jnp.sqrt(jnp.sum(jnp.square(self.factor), axis=2))
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ def _programs(layout: Layout, draws: int, every: int | None) -> tuple[Callable[.
         return jax.random.normal(key, (count, layout.size, draws, particles))
 
     def seen(states: Gaussian, paths: Any) -> Seen:
-        return Seen(states, jnp.sqrt(jnp.sum(states.factor**2, axis=2)), paths)
+        return Seen(states, states.sd, paths)
 
     def finish(last: Gaussian, key: Any) -> Any:
         (normal,) = normals(key, 1, last.mean.shape[-1])

@@ -63,7 +63,7 @@ class Passed(NamedTuple):
 def forward(system: System, particles: Particle, samples: Sample) -> Iterator[tuple[Mark, Passed]]:
     """Run the filter over all samples."""
     count, substeps = samples.grid.shape[:2]
-    begin, go_on = _tracer(system, substeps)
+    begin, go_on = _tracer(system)
     state, kept = begin(particles, piece(samples, 0, count, 1))
     yield Mark(0, 1, None), Passed(*kept)
     length = samples_at_once(system, particles, substeps)
@@ -76,7 +76,7 @@ def forward(system: System, particles: Particle, samples: Sample) -> Iterator[tu
 def again(mark: Mark, system: System, particles: Particle, samples: Sample) -> Passed:
     """Go over a stretch once more, which is not the first."""
     count, substeps = samples.grid.shape[:2]
-    _, go_on = _tracer(system, substeps)
+    _, go_on = _tracer(system)
     length = samples_at_once(system, particles, substeps)
     return Passed(*go_on(mark.before, particles, piece(samples, mark.first, count, length))[1])
 
@@ -123,11 +123,11 @@ def step_times(time: np.ndarray, substeps: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def _tracer(system: System, substeps: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _tracer(system: System) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Programs that begin and go on.  Not by `compiled_whole`: its fusions of several outputs would copy all that was
     kept of a stretch at every step."""
     begin = jax.vmap(_begin(system), in_axes=(-1, None), out_axes=-1)
-    go_on = jax.vmap(_go_on(system, substeps), in_axes=(-1, -1, None), out_axes=-1)
+    go_on = jax.vmap(_go_on(system), in_axes=(-1, -1, None), out_axes=-1)
     return jax.jit(begin), jax.jit(go_on)
 
 
@@ -141,7 +141,7 @@ def _begin(system: System) -> Callable[[Particle, Sample], Any]:
     return begin
 
 
-def _go_on(system: System, substeps: int) -> Callable[[State, Particle, Sample], Any]:
+def _go_on(system: System) -> Callable[[State, Particle, Sample], Any]:
     def go_on(state: State, particle: Particle, samples: Sample) -> Any:
         def interval(state: State, sample: Sample) -> tuple[State, Any]:
             if sample.rescale is not None:
