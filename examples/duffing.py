@@ -53,7 +53,7 @@ print(*(folder / "measurement.csv").read_text().splitlines()[:4], sep="\n")
 # %%
 import probsysid as ps
 from probsysid import dist
-from probsysid.importing import Channel, read_record
+from probsysid.data.readers import Channel, read_record
 
 record, remarks = read_record(
     folder / "measurement.csv",

@@ -120,7 +120,7 @@ import jax.numpy as jnp
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.importing import Channel, read_record
+from probsysid.data.readers import Channel, read_record
 
 pendulum = ps.Model(
     coordinates={"theta": 2},

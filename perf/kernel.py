@@ -34,13 +34,13 @@ from problems import CHAINS, PARTICLES, PROBLEMS, SAMPLES, Data, Problem, make_d
 from rich.console import Console
 from rich.table import Table
 
-from probsysid._runtime import compiled_whole
+from probsysid._internal.jax_setup import compiled_whole
 from probsysid.odefilter import iwp
-from probsysid.odefilter.array_step import in_arrays
+from probsysid.odefilter.arrays.step import in_arrays
 from probsysid.odefilter.filter import Filter, map_blocks
-from probsysid.odefilter.rows import Rows
-from probsysid.odefilter.samples import prepare
-from probsysid.odefilter.step import Particle
+from probsysid.odefilter.filter_inputs import prepare
+from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.unrolled.step import Particle
 
 HERE = Path(__file__).resolve().parent
 STEPS = SAMPLES - 1

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 import probsysid as ps
-from probsysid import online as module
 from probsysid.benchmarks import bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Study
-from probsysid.identify import default_noise
+from probsysid.inference import online as module
+from probsysid.inference.identify import default_noise
 
 CASES: dict[str, Callable[[], Study]] = {
     "bouc-wen": lambda: bouc_wen.study(official=False),

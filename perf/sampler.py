@@ -20,8 +20,8 @@ import numpy as np
 
 import probsysid as ps
 from probsysid.benchmarks import silverbox
-from probsysid.experiment import Experiment
-from probsysid.identify import identify
+from probsysid.inference.identify import identify
+from probsysid.targets.batch_target import Experiment
 
 LIGHT = ps.Solver(smoothness=3, substeps=2, linearisation="ekf1", diffusion="quasi-mle")
 

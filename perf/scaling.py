@@ -126,12 +126,12 @@ def _sweep(
     """Time of one sweep by number of cores, and processor seconds of what came before it, compiling included."""
     import jax
 
-    from probsysid.filter_target import CHUNK, at_once
-    from probsysid.odefilter.cores import together
     from probsysid.odefilter.filter import Filter
-    from probsysid.odefilter.rows import Rows
-    from probsysid.odefilter.samples import prepare
-    from probsysid.odefilter.step import Particle
+    from probsysid.odefilter.filter_inputs import prepare
+    from probsysid.odefilter.packed_samples import Rows
+    from probsysid.odefilter.unrolled.step import Particle
+    from probsysid.parallel.threads import together
+    from probsysid.targets.filter_target import CHUNK, at_once
 
     masses, smoothness = shape
     system, record, solver = _chain(masses, smoothness, samples)
@@ -302,10 +302,10 @@ def memory(quick: bool) -> dict[str, Any]:
     import probsysid as ps
     from probsysid import dist
     from probsysid.benchmarks import silverbox
-    from probsysid.experiment import Experiment
-    from probsysid.question import Question
+    from probsysid.model.problem import Question
     from probsysid.smc.rejuvenate import Cloud, rejuvenate
     from probsysid.smc.target import browse
+    from probsysid.targets.batch_target import Experiment
 
     particles, samples = (4096, 256) if quick else (MANY, 3072)
     study = silverbox.study()

@@ -27,19 +27,19 @@ settings.load_profile("probsysid")
 
 SLOW_FILES = (
     "test_ibis",
-    "test_results",
+    "test_posterior",
     "test_fit",
     "test_linear_gaussian",
     "test_convergence",
     "test_page",
-    "test_space",
+    "test_parameter_space",
     "test_real_data",
-    "test_stream",
+    "test_online",
     "test_probdiffeq",
-    "test_devices",
+    "test_sharding",
     "test_honesty",
     "test_automatic",
-    "test_interrupted",
+    "test_checkpoints",
 )
 """They go first: a file that takes half a minute must not begin when the other process has nothing left to do."""
 

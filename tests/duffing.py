@@ -4,7 +4,7 @@ import numpy as np
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.simulate import simulate
+from probsysid.posterior.simulate import simulate
 
 TRUTH = {"m": 1.0, "c": 0.1, "k": 1.0, "k3": 0.5}
 NOISE = 0.02

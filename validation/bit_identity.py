@@ -164,9 +164,7 @@ def _resumed(model: object, record: object, options: dict) -> object:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m validation.bit_identity", description=__doc__)
-    parser.add_argument(
-        "checkouts", nargs="*", type=Path, help="two folders with a src folder, or files that --write has left"
-    )
+    parser.add_argument("checkouts", nargs="*", type=Path, help="two checkouts, or files that --write has left")
     parser.add_argument("--write", type=Path, help="write the results of the probsysid that is imported")
     arguments = parser.parse_args()
     if arguments.write is not None:

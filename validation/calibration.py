@@ -16,7 +16,7 @@ from scipy import stats
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.question import Question
+from probsysid.model.problem import Question
 from probsysid.smc.target import browse
 from validation.duffing import MODEL, SOLVER, measured, multisine
 from validation.shared import Shared

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import probsysid as ps
-from probsysid.simulate import simulate
+from probsysid.posterior.simulate import simulate
 
 DT = 0.2
 """About 20 samples a period of the highest frequency that matters."""

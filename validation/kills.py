@@ -31,7 +31,7 @@ import sys
 from importlib import import_module
 import numpy as np
 from validation.kills import identify
-import_module("probsysid.identify").CHECKPOINT_SECONDS = 0.1
+import_module("probsysid.inference.identify").CHECKPOINT_SECONDS = 0.1
 print("ready", flush=True)
 posterior = identify(sys.argv[1])
 np.savez(sys.argv[2], **{name: getattr(posterior, name) for name in ("theta", "weights", "evidence_by_part")},

@@ -3,12 +3,12 @@
 from typing import Any
 
 import probsysid as ps
-from probsysid.experiment import Experiment
-from probsysid.identify import sample_all
-from probsysid.question import Question
+from probsysid.inference.identify import sample_all
+from probsysid.model.problem import Question
 from probsysid.smc import ibis
 from probsysid.smc.history import History
 from probsysid.smc.ibis import Run
+from probsysid.targets.batch_target import Experiment
 
 
 class Shared:

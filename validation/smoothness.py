@@ -22,15 +22,15 @@ import numpy as np
 import probsysid as ps
 from probsysid import dist
 from probsysid.benchmarks import silverbox
-from probsysid.experiment import Experiment
-from probsysid.identify import default_noise, sample_all
-from probsysid.question import Question
-from probsysid.simulate import simulate
+from probsysid.inference.identify import default_noise, sample_all
+from probsysid.model.problem import Question
+from probsysid.posterior.simulate import simulate
 from probsysid.smc import ibis
-from probsysid.smc.accuracy import FINEST, TOLERANCE, Computed, first_level, loss
+from probsysid.smc.adaptive_substeps import FINEST, TOLERANCE, Computed, first_level, loss
 from probsysid.smc.history import History
 from probsysid.smc.ibis import Run
 from probsysid.smc.target import browse
+from probsysid.targets.batch_target import Experiment
 from validation.honesty.problems import PROBLEMS
 from validation.honesty.runge_kutta import RungeKuttaTarget
 

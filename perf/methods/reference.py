@@ -2,7 +2,7 @@
 eight Runge-Kutta steps a sample.  Exact but for a Monte Carlo error that is known, where the posterior has one mode.
 """
 
-from probsysid._runtime import compiled_whole, configure  # isort: skip
+from probsysid._internal.jax_setup import compiled_whole, configure  # isort: skip
 
 configure()
 

@@ -1,22 +1,22 @@
 """Bayesian identification of nonlinear ODE models from sampled data, with the integration error counted in."""
 
-from probsysid import _runtime
+from probsysid._internal import jax_setup
 
-_runtime.configure()
+jax_setup.configure()
 
 from probsysid import dist, hosts  # noqa: E402
+from probsysid._internal.errors import InputError, ModelWarning, SamplingError  # noqa: E402
 from probsysid._version import __version__  # noqa: E402
-from probsysid.errors import InputError, ModelWarning, SamplingError  # noqa: E402
-from probsysid.identify import identify  # noqa: E402
-from probsysid.model import Model  # noqa: E402
-from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE  # noqa: E402
+from probsysid.data.record import Record  # noqa: E402
+from probsysid.inference.identify import identify  # noqa: E402
+from probsysid.inference.online import Identifier  # noqa: E402
+from probsysid.inference.solve import Solution, solve  # noqa: E402
+from probsysid.model.model import Model  # noqa: E402
+from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE  # noqa: E402
 from probsysid.odefilter.linearise import EKF0, EKF1  # noqa: E402
 from probsysid.odefilter.solver import Solver  # noqa: E402
-from probsysid.online import Identifier  # noqa: E402
-from probsysid.posterior import Posterior  # noqa: E402
-from probsysid.record import Record  # noqa: E402
+from probsysid.posterior.posterior import Posterior  # noqa: E402
 from probsysid.smc.options import Sampler  # noqa: E402
-from probsysid.solve import Solution, solve  # noqa: E402
 
 __all__ = [
     "EKF0",

@@ -7,8 +7,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from probsysid import __version__, hosts
+from probsysid._internal.errors import InputError, SamplingError
 from probsysid.benchmarks import commands as benchmarks
-from probsysid.errors import InputError, SamplingError
 from probsysid.hosts import HostError
 from probsysid.study import commands
 

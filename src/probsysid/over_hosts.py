@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.errors import InputError
-from probsysid.experiment import Experiment
+from probsysid._internal.errors import InputError
 from probsysid.hosts import Company
 from probsysid.smc.shares import Share, here, portion, whole
 from probsysid.smc.target import browse
+from probsysid.targets.batch_target import Experiment
 
 
 class OverHosts:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from probsysid.benchmarks import bouc_wen
-from probsysid.simulate import simulate
+from probsysid.posterior.simulate import simulate
 
 
 def test_the_force_is_a_ramped_multisine_of_the_right_band() -> None:

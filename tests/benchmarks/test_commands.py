@@ -13,12 +13,12 @@ from rich.console import Console
 
 import probsysid as ps
 from probsysid import cli
+from probsysid._internal.errors import InputError, SamplingError
 from probsysid.benchmarks import commands, emps, silverbox
 from probsysid.benchmarks.case import Fit, Method, Protocol, Study, View, free_run
 from probsysid.benchmarks.page import FINDINGS, Entry, page, read_entries, read_failures
 from probsysid.benchmarks.result import Context, Result, read_results, write_results
 from probsysid.benchmarks.run import Finished, run
-from probsysid.errors import InputError, SamplingError
 from tests import duffing
 
 matplotlib.use("Agg")

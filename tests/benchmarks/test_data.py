@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from probsysid._internal.errors import InputError
 from probsysid.benchmarks import data
-from probsysid.errors import InputError
 from tests.benchmarks.server import Behaviour, serving
 
 CONTENT = {"DATA_EMPS.mat": b"training", "DATA_EMPS_PULSES.mat": b"test"}

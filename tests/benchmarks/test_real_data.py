@@ -10,7 +10,7 @@ import pytest
 import probsysid as ps
 from probsysid.benchmarks import bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Protocol, Study
-from probsysid.benchmarks.limit import limits
+from probsysid.benchmarks.laplace_limit import limits
 from probsysid.benchmarks.run import run
 
 pytestmark = pytest.mark.skipif(not os.environ.get("PROBSYSID_DATA"), reason="PROBSYSID_DATA names no folder with data")

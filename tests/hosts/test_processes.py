@@ -14,8 +14,8 @@ import pytest
 
 import probsysid as ps
 from tests.hosts.companies import free_port
+from tests.hosts.test_over_hosts import identify
 from tests.study.small import STUDY, write_data
-from tests.test_over_hosts import identify
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +24,7 @@ from importlib import import_module
 
 from probsysid.cli import main
 
-import_module("probsysid.identify").CHECKPOINT_SECONDS = 0.05
+import_module("probsysid.inference.identify").CHECKPOINT_SECONDS = 0.05
 main()
 """
 
@@ -152,7 +152,7 @@ import numpy as np
 
 import probsysid as ps
 from probsysid import hosts
-from tests.test_over_hosts import identify
+from tests.hosts.test_over_hosts import identify
 
 port, index, path = sys.argv[1:]
 jax.distributed.initialize(f"localhost:{port}", 2, int(index))

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 import probsysid  # noqa: F401  (double precision, before JAX computes anything)
-from probsysid.model import Model
-from probsysid.odefilter.calibrate import Diffusion, QuasiMLE, unit_variances
+from probsysid.model.model import Model
+from probsysid.odefilter.diffusion import Diffusion, QuasiMLE, unit_variances
 from probsysid.odefilter.filter import Filter
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF1, Linearisation
-from probsysid.odefilter.rows import Rows
-from probsysid.odefilter.step import Particle, Sample, System
-from probsysid.odefilter.trajectory import Trajectory, trace
+from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.smoothing.trajectory import Trajectory, trace
+from probsysid.odefilter.unrolled.step import Particle, Sample, System
 
 
 @dataclass(frozen=True, eq=False)

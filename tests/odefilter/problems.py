@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probsysid.model import Model
+from probsysid.model.model import Model
 from tests.odefilter.cases import Case, input_derivatives
 
 

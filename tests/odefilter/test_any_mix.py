@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE
+from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.linearise import EKF0, EKF1
 from tests.odefilter.cases import Blocks
 from tests.odefilter.problems import random_case

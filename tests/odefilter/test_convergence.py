@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from probsysid.model import Model
-from probsysid.odefilter.calibrate import Fixed
+from probsysid.model.model import Model
+from probsysid.odefilter.diffusion import Fixed
 from probsysid.odefilter.filter import Filter
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
-from probsysid.odefilter.rows import Rows
-from probsysid.odefilter.step import Particle, Sample, System
+from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.unrolled.step import Particle, Sample, System
 
 LONGEST = 128
 DURATION = 2.0

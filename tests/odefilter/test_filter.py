@@ -9,7 +9,7 @@ import pytest
 
 from probsysid.odefilter.filter import Filter, totals
 from probsysid.odefilter.linearise import EKF1
-from probsysid.odefilter.step import Particle
+from probsysid.odefilter.unrolled.step import Particle
 from tests.odefilter.cases import Blocks, Case, physical_mean
 from tests.odefilter.problems import duffing, multisine, step_times
 from tests.odefilter.textbook import textbook_energies

@@ -7,9 +7,9 @@ import pytest
 
 import probsysid as ps
 from probsysid.odefilter import iwp
-from probsysid.odefilter.array_step import ArraySystem
+from probsysid.odefilter.arrays.step import ArraySystem
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.step import System
+from probsysid.odefilter.unrolled.step import System
 
 TIMES = 0.35 * np.arange(12)
 

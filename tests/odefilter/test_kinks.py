@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from probsysid.model import Model
-from probsysid.odefilter.calibrate import QuasiMLE
+from probsysid.model.model import Model
+from probsysid.odefilter.diffusion import QuasiMLE
 from tests.odefilter.cases import Case
 from tests.odefilter.problems import bouc_wen, multisine, step_times
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probsysid.model import Model
-from probsysid.odefilter.calibrate import Fixed, QuasiMLE
-from probsysid.odefilter.smooth import smooth
+from probsysid.model.model import Model
+from probsysid.odefilter.diffusion import Fixed, QuasiMLE
+from probsysid.odefilter.smoothing.smoother import smooth
 from tests.odefilter.bruteforce import Joint, joint_gaussian
 from tests.odefilter.cases import Case
 from tests.odefilter.textbook import Moments

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import probsysid  # noqa: F401  (double precision)
-from probsysid.dependence import dependence
+from probsysid.model.sparsity import dependence
 from probsysid.odefilter.linearise import EKF0, EKF1, colours, jacobian, jacobian_matrix
 
 

@@ -9,9 +9,9 @@ import pytest
 from probdiffeq import ivpsolve, probdiffeq
 
 import probsysid as ps
-from probsysid.odefilter.calibrate import Fixed
+from probsysid.odefilter.diffusion import Fixed
 from probsysid.odefilter.linearise import EKF0, EKF1
-from probsysid.odefilter.smooth import smooth
+from probsysid.odefilter.smoothing.smoother import smooth
 from tests.odefilter.cases import Case
 
 # Both are square-root filters in the same scaled coordinates: only round-off differs.

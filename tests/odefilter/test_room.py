@@ -5,9 +5,9 @@ import pytest
 
 import probsysid as ps
 from probsysid.odefilter.filter import Filter
-from probsysid.odefilter.rows import Rows
-from probsysid.odefilter.samples import prepare, with_room
-from probsysid.odefilter.step import Particle
+from probsysid.odefilter.filter_inputs import prepare, with_room
+from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.unrolled.step import Particle
 
 STEPS = (1, 2, 5, 8)
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import probsysid as ps
-from probsysid.adequacy import chosen
 from probsysid.odefilter.linearise import EKF0, EKF1
+from probsysid.posterior.diagnostics.solver_check import chosen
 
 
 def model() -> ps.Model:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import mpmath
 import numpy as np
 
-from probsysid.odefilter.calibrate import Dynamic, Fixed, QuasiMLE
+from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.linearise import EKF1
 from tests.odefilter.cases import Case
 from tests.odefilter.differentiate import gradients, solution_derivatives

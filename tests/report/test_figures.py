@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import probsysid as ps
+from probsysid.posterior.states import States
 from probsysid.report.figures.characteristic import plot_characteristic, plot_loop
 from probsysid.report.figures.corner import plot_corner
 from probsysid.report.figures.degeneracy import plot_degeneracy
@@ -18,7 +19,6 @@ from probsysid.report.figures.paths import plot_paths
 from probsysid.report.figures.prediction import plot_fit, plot_prediction
 from probsysid.report.figures.signals import plot_signals
 from probsysid.report.figures.spectrum import plot_spectrum
-from probsysid.states import States
 from tests import duffing
 
 matplotlib.use("Agg")

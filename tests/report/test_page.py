@@ -10,10 +10,10 @@ import pytest
 
 import probsysid as ps
 from probsysid.report.html import residuals
-from probsysid.report.html.content import Content, DataView, ModelView
-from probsysid.report.html.numbers import plain, with_uncertainty
-from probsysid.report.html.thin import BINS, chosen
+from probsysid.report.html.downsample import BINS, chosen
+from probsysid.report.html.formatting import plain, with_uncertainty
 from probsysid.report.page import _anything, render
+from probsysid.report.views import Content, DataView, ModelView
 from probsysid.study.equations import parse
 from probsysid.study.mathml import equation_of_motion, output_equation
 from tests.report.browser import Browser, opened

@@ -15,12 +15,12 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from probsysid import dist
+from probsysid.model.parameter_space import Space
 from probsysid.smc import ibis
 from probsysid.smc.history import log_mean_exp
 from probsysid.smc.ibis import Run
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
-from probsysid.smc.space import Space
 
 SEEDS = tuple(range(20))
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.question import Question
+from probsysid.model.problem import Question
 from validation.shared import Shared
 
 SETS, SAMPLES, DT, BINS = 32, 20, 0.15, 5

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probsysid.study.plan import Plan
+from probsysid.study.resolve import Plan
 from probsysid.study.run import Result, load_results
 from tests.study.shell import call
 

@@ -14,7 +14,7 @@ import pytest
 
 import probsysid as ps
 from probsysid.smc import ibis
-from probsysid.study import commands, folder, run
+from probsysid.study import commands, output_folder, run
 from probsysid.study.freerun import free_runs
 from tests.study.shell import call
 from tests.study.small import GAIN, RATE, STUDY, fitted, loaded, write_study
@@ -238,13 +238,13 @@ def test_a_run_that_cannot_succeed_says_so_and_leaves_nothing(tmp_path: Path) ->
 
 def test_a_failure_while_writing_leaves_no_half_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "results"
-    with pytest.raises(OSError, match="disk full"), folder.complete(out) as partial:
+    with pytest.raises(OSError, match="disk full"), output_folder.complete(out) as partial:
         (partial / "half").write_text("x")
         raise OSError("disk full")
     assert list(tmp_path.iterdir()) == []
-    with folder.complete(out) as partial:
+    with output_folder.complete(out) as partial:
         (partial / "summary.json").write_text("1")
-    with folder.complete(out) as partial:
+    with output_folder.complete(out) as partial:
         (partial / "summary.json").write_text("2")
     assert (out / "summary.json").read_text() == "2"
     assert list(tmp_path.iterdir()) == [out]
@@ -255,7 +255,7 @@ def test_what_a_run_left_that_was_killed_while_writing_is_taken_away(tmp_path: P
     for name in ("results", "replaced"):
         (left / name).mkdir(parents=True)
         (left / name / "half").write_text("x")
-    with folder.complete(out) as partial:
+    with output_folder.complete(out) as partial:
         (partial / "summary.json").write_text("1")
     assert [p.name for p in tmp_path.rglob("*")] == ["results", "summary.json"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from probsysid.study.toml import to_toml
+from probsysid.study.toml_writer import to_toml
 from tests.study.shell import call
 from tests.study.small import STUDY, write_data, write_study
 

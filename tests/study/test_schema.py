@@ -9,11 +9,11 @@ import pytest
 import probsysid as ps
 from probsysid.study.catalogue import NAMES, look_up
 from probsysid.study.equations import parse
-from probsysid.study.plan import make_plan
 from probsysid.study.priors import FAMILIES, parse_prior
+from probsysid.study.resolve import make_plan
 from probsysid.study.run import load_plan
 from probsysid.study.schema import SamplerSection, SolverSection, StudyError, study_of
-from probsysid.study.toml import to_toml
+from probsysid.study.toml_writer import to_toml
 from tests.study.small import STUDY, write_study
 
 MODEL = STUDY[STUDY.index("[model]") : STUDY.index("[parameters]")]

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import probsysid as ps
-from probsysid.question import Question
+from probsysid.model.problem import Question
 from validation.honesty.problems import Problem
 from validation.honesty.runge_kutta import RungeKuttaTarget
 from validation.shared import Shared

@@ -15,8 +15,8 @@ import numpy as np
 import probsysid as ps
 from probsysid import dist
 from probsysid.benchmarks import bouc_wen
-from probsysid.simulate import simulate
-from probsysid.smc.space import Space
+from probsysid.model.parameter_space import Space
+from probsysid.posterior.simulate import simulate
 
 FINE = 64
 """Runge-Kutta steps a sample for the truth."""

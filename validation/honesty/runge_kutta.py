@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 import probsysid as ps
-from probsysid._runtime import compiled_whole
+from probsysid._internal.jax_setup import compiled_whole
 from probsysid.odefilter.filter import map_blocks
 from validation.honesty.problems import Problem
 

@@ -15,11 +15,11 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import probsysid as ps
-from probsysid.adequacy import settle
-from probsysid.errors import SamplingError
-from probsysid.identify import sample_all
+from probsysid._internal.errors import SamplingError
+from probsysid.inference.identify import sample_all
+from probsysid.posterior.diagnostics.solver_check import settle
 from probsysid.smc import ibis
-from probsysid.smc.accuracy import first_level
+from probsysid.smc.adaptive_substeps import first_level
 from probsysid.smc.history import History
 from probsysid.smc.ibis import Run
 from validation.honesty.methods import METHODS, SAMPLER
@@ -57,7 +57,7 @@ def cells(problems: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Cel
 
 
 def identify(target: Any, problem: Problem, sampler: ps.Sampler, seed: int) -> tuple[Run, History]:
-    """What `probsysid.identify` does, with programs that are compiled already."""
+    """What `probsysid.inference.identify` does, with programs that are compiled already."""
     history = History(sampler.islands)
     run = ibis.start(target, sampler, seed, first_level(target))
     run = sample_all(run, history, target, sampler, _ignore, _ignore)

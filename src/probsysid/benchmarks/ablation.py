@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from probsysid._internal.errors import SamplingError
 from probsysid.benchmarks import emps, silverbox
 from probsysid.benchmarks.case import Method, Study
 from probsysid.benchmarks.run import run
-from probsysid.errors import SamplingError
 
 PARTICLES = 128
 SEEDS = {"silverbox": 3, "emps": 1}

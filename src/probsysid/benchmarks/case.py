@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.model import Model
+from probsysid.data.record import Record
+from probsysid.model.model import Model
 from probsysid.odefilter.solver import Solver
-from probsysid.record import Record
-from probsysid.simulate import Scores, simulate
+from probsysid.posterior.simulate import Scores, simulate
 from probsysid.smc.options import Sampler
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ import typer
 from rich.console import Console
 
 from probsysid import hosts
+from probsysid._internal.errors import InputError, SamplingError
+from probsysid._internal.validation import choose
 from probsysid.benchmarks import bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Study
 from probsysid.benchmarks.data import SOURCES, VARIABLE, download, locate
 from probsysid.benchmarks.result import Failure, write_results
 from probsysid.benchmarks.run import FAILURE, REPORT, Finished, Outcome, finished, run, save, save_failure
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
-from probsysid.checks import choose
-from probsysid.errors import InputError, SamplingError
 from probsysid.hosts import HostError, options
-from probsysid.identify import check_seed
+from probsysid.inference.identify import check_seed
 
 CASES: dict[str, tuple[Callable[..., Study], tuple[str, ...]]] = {
     "bouc-wen": (bouc_wen.study, ("bouc-wen",)),
@@ -167,7 +167,7 @@ def write_all(outcome: Outcome, folder: Path) -> None:
     import matplotlib
     from matplotlib import pyplot
 
-    from probsysid.benchmarks.pictures import pictures  # drawing takes a second to import
+    from probsysid.benchmarks.figures import pictures  # drawing takes a second to import
     from probsysid.benchmarks.report import write_report
 
     matplotlib.use("Agg")

@@ -19,9 +19,9 @@ from typing import Any
 
 import scipy.io
 
+from probsysid._internal.errors import InputError
+from probsysid._internal.validation import choose
 from probsysid.benchmarks.transfer import transfer
-from probsysid.checks import choose
-from probsysid.errors import InputError
 
 VARIABLE = "PROBSYSID_DATA"
 

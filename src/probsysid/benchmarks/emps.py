@@ -20,12 +20,12 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Float
 
+from probsysid._internal.validation import choose
 from probsysid.benchmarks.case import NEVER, Fit, Method, Protocol, Published, Study, View, free_run
 from probsysid.benchmarks.data import locate, read
-from probsysid.checks import choose
-from probsysid.model import Model
+from probsysid.data.record import Record
+from probsysid.model.model import Model
 from probsysid.odefilter.solver import Solver
-from probsysid.record import Record
 from probsysid.smc.options import Sampler
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from probsysid.posterior import Posterior
+from probsysid.posterior.posterior import Posterior
 from probsysid.smc.ibis import Run, Step
 
 LEVELS = (0.05, 0.5, 0.95)

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from probsysid._internal.errors import InputError
 from probsysid.benchmarks import ablation, bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Published
 from probsysid.benchmarks.result import Context, Failure, Result, read_context, read_failure, read_results
 from probsysid.benchmarks.run import FAILURE
-from probsysid.errors import InputError
 
 PAPER: dict[str, Mapping[str, Published]] = {
     "bouc-wen": bouc_wen.PAPER,

@@ -11,7 +11,7 @@ import numpy as np
 
 from probsysid.benchmarks import bouc_wen
 from probsysid.benchmarks.case import Fit, Protocol, free_run
-from probsysid.benchmarks.limit import laplace_draws, limit
+from probsysid.benchmarks.laplace_limit import laplace_draws, limit
 
 DRAWS = 16
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from probsysid.benchmarks.run import Outcome
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
-from probsysid.report.html.parts import Section, document, join, paragraph, picture, table
+from probsysid.report.html.elements import Section, document, join, paragraph, picture, table
 
 CAPTIONS = {
     "marginals": "Prior and posterior: histograms and densities.",

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from probsysid.errors import InputError
+from probsysid._internal.errors import InputError
 
 
 class Strict(BaseModel):

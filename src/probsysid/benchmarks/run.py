@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from probsysid._internal.errors import said_later
+from probsysid._internal.validation import choose
 from probsysid._version import __version__
 from probsysid.benchmarks.case import Method, Study
 from probsysid.benchmarks.evolution import Evolution
-from probsysid.benchmarks.limit import limits
+from probsysid.benchmarks.laplace_limit import limits
 from probsysid.benchmarks.result import Context, Failure, Limit, Result, Score, Summary, read_context, read_results
-from probsysid.checks import choose
-from probsysid.errors import said_later
-from probsysid.identify import identify
-from probsysid.posterior import Posterior
-from probsysid.simulate import Scores
+from probsysid.inference.identify import identify
+from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.simulate import Scores
 
 REPORT = "report.html"
 FAILURE = "failure.json"

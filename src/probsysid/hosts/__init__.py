@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from probsysid.checks import is_real
-from probsysid.errors import InputError, SamplingError
+from probsysid._internal.errors import InputError, SamplingError
+from probsysid._internal.validation import is_real
 from probsysid.hosts.company import Company, meet
 from probsysid.hosts.errors import HostError
 from probsysid.hosts.of_jax import of_jax

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from probsysid._internal.errors import InputError
 from probsysid._version import __version__
-from probsysid.errors import InputError
 from probsysid.hosts.errors import HostError
 from probsysid.hosts.place import Place
 from probsysid.hosts.wire import FAREWELL, Broken, Line, Message

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from probsysid.errors import InputError
+from probsysid._internal.errors import InputError
 
 PORTS = range(61440, 65536)
 """Where host 0 listens under Slurm and Open MPI, by the number of the job: the same range as JAX's own."""

@@ -16,10 +16,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from probsysid.odefilter.cache import first_level_cache
-from probsysid.odefilter.devices import OverDevices
-from probsysid.odefilter.rows import Rows
-from probsysid.odefilter.step import Particle, Sample, State, System
+from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.unrolled.step import Particle, Sample, State, System
+from probsysid.parallel.cpu_cache import first_level_cache
+from probsysid.parallel.sharding import OverDevices
 
 CACHE_SHARE = 0.75
 """Of the first-level cache, for the predicted factors of one block: the rest needs room, too.  With 32 kB, of blocks of

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from probsysid.checks import is_whole
-from probsysid.dependence import Dependence
-from probsysid.errors import InputError
-from probsysid.odefilter.gaussian import Row
+from probsysid._internal.errors import InputError
+from probsysid._internal.validation import is_whole
+from probsysid.model.sparsity import Dependence
+from probsysid.odefilter.unrolled.gaussian import Row
 
 VectorFunction = Callable[[Sequence[Any]], list[Any]]
 

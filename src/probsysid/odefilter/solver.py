@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from probsysid.checks import choose, is_real, is_whole
-from probsysid.errors import InputError, did_you_mean
-from probsysid.model import Model
-from probsysid.odefilter.array_step import ArraySystem
-from probsysid.odefilter.calibrate import Diffusion, Dynamic, Fixed, QuasiMLE
+from probsysid._internal.errors import InputError, did_you_mean
+from probsysid._internal.validation import choose, is_real, is_whole
+from probsysid.model.model import Model
+from probsysid.odefilter.arrays.step import ArraySystem
+from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1, Linearisation
-from probsysid.odefilter.step import System
+from probsysid.odefilter.unrolled.step import System
 
 MAX_SMOOTHNESS = 11
 """Beyond this, factors of the prior lose their meaning in double precision."""

@@ -11,22 +11,22 @@ from bokeh.embed import components
 from bokeh.resources import Resources
 from markupsafe import Markup, escape
 
+from probsysid._internal.errors import InputError
 from probsysid._version import __version__
-from probsysid.errors import InputError
 from probsysid.report.html import residuals
-from probsysid.report.html.content import Content, DataView, ModelView, RunView
-from probsysid.report.html.numbers import plain, with_uncertainty
-from probsysid.report.html.parts import Section, document, join, paragraph, picture, table, warning
+from probsysid.report.html.elements import Section, document, join, paragraph, picture, table, warning
+from probsysid.report.html.formatting import plain, with_uncertainty
 from probsysid.report.html.sampling import sampling_figure
 from probsysid.report.html.series import data_figure, fit_figure, states_figure
+from probsysid.report.views import Content, DataView, ModelView, RunView
 from probsysid.smc.checkpoint import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from probsysid.posterior import Posterior
-    from probsysid.record import Record
-    from probsysid.study.plan import Plan
+    from probsysid.data.record import Record
+    from probsysid.posterior.posterior import Posterior
+    from probsysid.study.resolve import Plan
     from probsysid.study.run import Result
 
 SPLIT_KEYS = ("verdict", "solver_verdict", "solver_choice", "uncertainty", "uncertainty_split")

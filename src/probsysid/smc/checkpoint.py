@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from probsysid.errors import InputError
+from probsysid._internal.errors import InputError
 from probsysid.smc.history import History
 from probsysid.smc.ibis import Run
 from probsysid.smc.rejuvenate import Rejuvenation

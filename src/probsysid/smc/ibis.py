@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.errors import SamplingError
+from probsysid._internal.errors import SamplingError
 from probsysid.hosts import agreed
 from probsysid.smc import weights as w
 from probsysid.smc.options import Sampler

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from probsysid.checks import choose, is_real, is_whole
-from probsysid.errors import InputError, did_you_mean
+from probsysid._internal.errors import InputError, did_you_mean
+from probsysid._internal.validation import choose, is_real, is_whole
 from probsysid.smc import moves
 from probsysid.smc.moves import Independent, Move, RandomWalk
 from probsysid.smc.proposals import Mixture

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from probsysid.errors import SamplingError
+from probsysid._internal.errors import SamplingError
 from probsysid.hosts import agreed
 from probsysid.smc import shares
 from probsysid.smc import weights as w
-from probsysid.smc.anew import Fresh
+from probsysid.smc.evidence import Fresh
 from probsysid.smc.fits import Fits
 from probsysid.smc.moves import Move
 from probsysid.smc.options import Sampler

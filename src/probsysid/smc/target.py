@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Array, Float
 
-from probsysid.smc.space import Theta
+from probsysid.model.parameter_space import Theta
 from probsysid.smc.weights import finite_or_lost
 
 Energies = Float[Array, "row particle"]

@@ -6,7 +6,7 @@ The dimension of each parameter, in powers of force, length and time, turns the 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from probsysid.errors import InputError, did_you_mean
+from probsysid._internal.errors import InputError, did_you_mean
 
 FORCE, LENGTH, TIME = 0, 1, 2
 

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from probsysid import hosts
-from probsysid.errors import InputError
+from probsysid._internal.errors import InputError
 from probsysid.hosts import HostError, options
 from probsysid.study.catalogue import NAMES
 
@@ -60,7 +60,7 @@ def fit(
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
-    from probsysid.study import folder, run
+    from probsysid.study import output_folder, run
 
     options.join(address, host_count, host_index, host_timeout)
 
@@ -69,12 +69,12 @@ def fit(
     plan, tables = run.load_plan(study, changes)
     target = out or default_folder(study)
     if json_file is not None and str(json_file) != "-":
-        folder.check_file(json_file)
+        output_folder.check_file(json_file)
     again = _resume_command(study, particles, seed, out)
     if not hosts.first():
         _help(plan)
         return
-    folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
+    output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
     say = (lambda _: None) if quiet else _say
     try:
         with _terminated_is_stopped():
@@ -117,13 +117,13 @@ def new(
 
     Example: **probsysid new oscillator --model duffing --data measurement.csv**
     """
-    from probsysid.study import folder
-    from probsysid.study.new import new_study
+    from probsysid.study import output_folder
+    from probsysid.study.scaffold import new_study
 
     path = Path(name if name.endswith(".toml") else f"{name}.toml")
     if path.name == ".toml":
         raise InputError(f"{name!r} is not the name of a study; write one such as oscillator.")
-    folder.check_file(path)
+    output_folder.check_file(path)
     if path.exists():
         raise InputError(f"{path} exists already; choose another name.")
     text, remarks = new_study(path, data, model, masses)
@@ -148,12 +148,12 @@ def check(
 
     Example: **probsysid check oscillator.toml**
     """
-    from probsysid.study import folder, run
-    from probsysid.study.check import PICTURES, check_plan, draw_prior
+    from probsysid.study import output_folder, run
+    from probsysid.study.preflight import PICTURES, check_plan, draw_prior
 
     plan, _ = run.load_plan(study)
     picture = out or study.with_name(f"{study.stem}-check.png")
-    folder.check_file(picture)
+    output_folder.check_file(picture)
     if picture.suffix.lower() not in PICTURES:
         raise InputError(f"{picture} is no picture that can be drawn; its name may end in {', '.join(PICTURES)}.")
     console = Console()
@@ -185,11 +185,11 @@ def report(
     run.
     """
     from probsysid.report.page import write_study_page
-    from probsysid.study import folder, run
+    from probsysid.study import output_folder, run
 
     path = out or results / "report.html"
     if out is not None:
-        folder.check_file(path)
+        output_folder.check_file(path)
     plan, _, found = run.load_results(results)
     write_study_page(path, plan, found, (results / "study.toml").read_text())
     typer.echo(f"Wrote {path}")
@@ -245,7 +245,7 @@ def _terminated_is_stopped() -> Iterator[None]:
 
 def _show(results: list[Any]) -> None:
     """Tables of numbers on the terminal."""
-    from probsysid.report.html.numbers import with_uncertainty
+    from probsysid.report.html.formatting import with_uncertainty
     from probsysid.study.run import comparison
 
     console = Console()

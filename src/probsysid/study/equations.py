@@ -17,7 +17,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from probsysid.errors import InputError, did_you_mean
+from probsysid._internal.errors import InputError, did_you_mean
 
 MAX_LENGTH = 4000
 """Characters of an equation: several pages of a chain of masses."""

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from probsysid.initial_state import gaussian_moments
-from probsysid.posterior import Posterior
-from probsysid.simulate import Simulation
-from probsysid.states import States
-from probsysid.study.plan import Measured
+from probsysid.model.initial_state import gaussian_moments
+from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.simulate import Simulation
+from probsysid.posterior.states import States
+from probsysid.study.resolve import Measured
 
 MOST_NUMBERS = 20_000_000
 """Simulated numbers kept at once: draws times samples."""

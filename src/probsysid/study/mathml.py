@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-from probsysid.model import derivative_name
+from probsysid.model.model import derivative_name
 from probsysid.study.equations import Binary, Call, Equation, Minus, Node, Number, Symbol
 
 _NAMES = (

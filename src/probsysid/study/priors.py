@@ -11,7 +11,7 @@ from typing import Any
 
 import numpyro.distributions as dist
 
-from probsysid.errors import InputError, did_you_mean
+from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.study.equations import EquationError, parse
 
 REQUIRED = object()

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from probsysid._internal.errors import InputError, SamplingError, said_later
 from probsysid._version import __version__
-from probsysid.errors import InputError, SamplingError, said_later
 from probsysid.hosts import HostError
-from probsysid.identify import identify
-from probsysid.posterior import Posterior
-from probsysid.states import States
-from probsysid.study import folder
+from probsysid.inference.identify import identify
+from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.states import States
+from probsysid.study import output_folder
 from probsysid.study.freerun import FreeRun, free_runs, smoothed
-from probsysid.study.plan import Candidate, Plan, make_plan
+from probsysid.study.resolve import Candidate, Plan, make_plan
 from probsysid.study.schema import read_toml, study_of
-from probsysid.study.toml import to_toml
+from probsysid.study.toml_writer import to_toml
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
 
@@ -67,7 +67,7 @@ def fit(plan: Plan, tables: dict[str, Any], out: Path, *, progress: bool, say: S
     Checkpoints stay in `OUT.unfinished` until the folder is complete: whoever stops the run in between finds them
     there.  A run that cannot succeed (every particle lost) leaves nothing.
     """
-    left = folder.unfinished(out)
+    left = output_folder.unfinished(out)
     fresh = not left.exists()
     left.mkdir(parents=True, exist_ok=True)
     log = Log(left / "log.txt", say)
@@ -82,7 +82,7 @@ def fit(plan: Plan, tables: dict[str, Any], out: Path, *, progress: bool, say: S
         log.note(f"stopped: {error}" if str(error) else "stopped")
         raise
     results = [work_out(plan, c, p, log.say) for c, p in zip(plan.candidates, posteriors, strict=True)]
-    with folder.complete(out) as partial:
+    with output_folder.complete(out) as partial:
         write_results(plan, tables, results, partial, out)
         log.note(f"results in {out}")
         shutil.copyfile(log.path, partial / "log.txt")
@@ -340,8 +340,8 @@ def load_results(out: Path) -> tuple[Plan, dict[str, Any], list[Result]]:
 
     The models come from the study file, so that no code is loaded; the stored posterior brings its settings.
     """
-    if not (out / folder.MARK).exists():
-        raise InputError(f"{out} is not a folder of results: it has no {folder.MARK}.")
+    if not (out / output_folder.MARK).exists():
+        raise InputError(f"{out} is not a folder of results: it has no {output_folder.MARK}.")
     plan, tables = load_plan(out / "study.toml")
     results = []
     for candidate in plan.candidates:

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from probsysid.checks import is_real, is_whole
-from probsysid.errors import InputError, did_you_mean
-from probsysid.importing.sampling import SECONDS
-from probsysid.model import MAX_ORDER
-from probsysid.record import Word
+from probsysid._internal.errors import InputError, did_you_mean
+from probsysid._internal.validation import is_real, is_whole
+from probsysid.data.readers.sample_times import SECONDS
+from probsysid.data.record import Word
+from probsysid.model.model import MAX_ORDER
 from probsysid.study.catalogue import look_up
 from probsysid.study.equations import CONSTANTS, FUNCTIONS, Equation, EquationError, parse
 from probsysid.study.priors import Prior, parse_prior

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from probsysid.report.figures.style import POSTERIOR, TRUTH, labelled, panels, plain_ticks
 
 if TYPE_CHECKING:
-    from probsysid.posterior import Posterior
+    from probsysid.posterior.posterior import Posterior
 
 DRAWS = 1000
 

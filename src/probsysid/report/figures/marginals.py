@@ -14,7 +14,7 @@ from scipy.stats import gaussian_kde
 from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, labelled, legend, panels, written
 
 if TYPE_CHECKING:
-    from probsysid.posterior import Posterior
+    from probsysid.posterior.posterior import Posterior
 
 PRIOR_DRAWS = 4000
 POSTERIOR_DRAWS = 2000

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from probsysid.report.figures.style import MEASURED, POSTERIOR, TRUTH, mark_zoom, panels, thinned
 
 if TYPE_CHECKING:
-    from probsysid.states import States
+    from probsysid.posterior.states import States
 
 Curves = Mapping[str, Float[np.ndarray, " sample"]]
 

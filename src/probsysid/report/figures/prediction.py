@@ -21,7 +21,7 @@ from probsysid.report.figures.style import (
 )
 
 if TYPE_CHECKING:
-    from probsysid.simulate import Simulation
+    from probsysid.posterior.simulate import Simulation
 
 
 def plot_fit(

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.signal
 from matplotlib.figure import Figure
 
+from probsysid.posterior.diagnostics.residuals import Residuals
 from probsysid.report.figures.style import ERROR, POSTERIOR, panels
-from probsysid.residuals import Residuals
 
 
 def plot_residuals(found: Residuals, path: Any = None, rate: float = 1.0) -> Figure:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from probsysid.record import Record
+from probsysid.data.record import Record
 from probsysid.report.figures.style import MEASURED, extremes, labelled, panels
 
 LONG = 20000

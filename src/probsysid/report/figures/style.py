@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from probsysid.report.html.thin import chosen
+from probsysid.report.html.downsample import chosen
 
 PRIOR, POSTERIOR, TRUTH, MEASURED, ERROR = "0.55", "C0", "C3", "0.25", "C1"
 

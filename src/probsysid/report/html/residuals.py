@@ -7,9 +7,9 @@ import scipy.signal
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
-from probsysid.record import Record
+from probsysid.data.record import Record
+from probsysid.posterior.diagnostics.residuals import Residuals, analyse, verdict
 from probsysid.report.html.series import BLUE, VERMILION
-from probsysid.residuals import Residuals, analyse, verdict
 
 __all__ = ["analyse", "residual_figures", "verdict"]
 

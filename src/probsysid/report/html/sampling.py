@@ -8,7 +8,7 @@ from bokeh.models import Range1d
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
-from probsysid.posterior import Posterior
+from probsysid.posterior.posterior import Posterior
 from probsysid.report.html.series import BLUE, GREEN, VERMILION, Series, legend
 
 

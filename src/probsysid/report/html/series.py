@@ -9,10 +9,10 @@ from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, Range1d
 from bokeh.models.annotations import BoxAnnotation, Label
 from bokeh.plotting import figure
 
-from probsysid.record import Record
-from probsysid.report.html.content import DataView, RunView
-from probsysid.report.html.thin import BINS, MOST, SCRIPT, chosen
-from probsysid.states import States
+from probsysid.data.record import Record
+from probsysid.posterior.states import States
+from probsysid.report.html.downsample import BINS, MOST, SCRIPT, chosen
+from probsysid.report.views import DataView, RunView
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BLACK, BLUE, ORANGE, GREEN, VERMILION = "#222222", "#0072B2", "#E69F00", "#009E73", "#D55E00"

@@ -1,0 +1,1 @@
+"""Sampled data: records, what inputs do between samples, and readers of data files."""

@@ -1,0 +1,141 @@
+"""Tables in text files: comma, semicolon, tab or blanks between columns, decimal point or comma."""
+
+import io
+import re
+import warnings
+from pathlib import Path
+
+import pandas as pd
+
+from probsysid._internal.errors import InputError
+from probsysid.data.readers.table import Table
+
+SEPARATORS = (";", "\t", ",")
+LOOK = 20
+"""Lines looked at to find the separator."""
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|NaN|inf|[-+]inf", re.ASCII)
+_COMMA_NUMBER = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?", re.ASCII)
+
+
+class EncodingError(InputError):
+    """The file is text in another encoding."""
+
+
+def read(path: Path, separator: str | None, decimal: str | None, encoding: str | None, skip: int) -> Table:
+    """The columns of a text file.  Without a header the columns are called 1, 2, ..."""
+    content = _decoded(path, encoding)
+    lines = content.splitlines()[skip:]
+    first = next((k for k, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(("#", "%"))), None)
+    if first is None:
+        raise InputError(f"{path}: there are no lines with data{f' after the {skip} skipped' if skip else ''}.")
+    body = lines[first:]
+    separator = separator if separator is not None else _separator(body[:LOOK])
+    decimal = decimal or _decimal(body[1:LOOK], separator)
+    header = [cell.strip().strip('"') for cell in _split(body[0], separator)]
+    named = not all(_is_number(cell, decimal) for cell in header)
+    names = header if named else [str(j + 1) for j in range(len(header))]
+    _check_names(path, names)
+    data = body[1:] if named else body
+    if not any(line.strip() for line in data):
+        raise InputError(f"{path}: there is a header and no data below it.")
+    offset = skip + first + named
+    frame = _frame(path, data, names, separator, decimal, offset)
+    blank = [k for k, line in enumerate(data) if not line.strip()]  # pandas leaves these out
+    return Table(path, {name: frame[name] for name in names}, lambda k: f"line {_line(k, blank) + offset + 1}")
+
+
+def _line(row: int, blank: list[int]) -> int:
+    """Index of the line that a row of the frame stands on."""
+    for k in blank:
+        if k <= row:
+            row += 1
+    return row
+
+
+def _decoded(path: Path, encoding: str | None) -> str:
+    raw = path.read_bytes()
+    chosen = encoding or ("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    try:
+        content = raw.decode(chosen)
+    except LookupError:
+        raise InputError(f"{path}: the encoding {encoding!r} is unknown; try 'utf-8' or 'latin-1'.") from None
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise EncodingError(
+            f"{path}: line {line} is not {chosen.removesuffix('-sig')} text (byte 0x{raw[error.start]:02x}); "
+            "set encoding, such as encoding = 'latin-1'."
+        ) from None
+    if "\x00" in content:
+        raise InputError(f"{path} holds binary data, not text; is its ending right?")
+    return content
+
+
+def _separator(lines: list[str]) -> str:
+    """The first of semicolon, tab and comma that stands equally often in the header and the line below it."""
+    for candidate in SEPARATORS:
+        counts = [line.count(candidate) for line in lines if line.strip()]
+        if counts[0] > 0 and (len(counts) < 2 or counts[1] >= counts[0]):
+            return candidate
+    for candidate in SEPARATORS:
+        if candidate in lines[0]:
+            return candidate
+    return r"\s+" if len(lines[0].split()) > 1 else ","
+
+
+def _decimal(lines: list[str], separator: str) -> str:
+    """A comma where most cells say so; a column of whole numbers says nothing."""
+    if separator == ",":
+        return "."
+    cells = [cell.strip() for line in lines for cell in _split(line, separator)]
+    return "," if any(_COMMA_NUMBER.fullmatch(cell) for cell in cells) and not any("." in c for c in cells) else "."
+
+
+def _split(line: str, separator: str) -> list[str]:
+    return line.split() if separator == r"\s+" else line.split(separator)
+
+
+def _is_number(cell: str, decimal: str) -> bool:
+    return _NUMBER.fullmatch(cell.replace(decimal, ".")) is not None
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    for j, name in enumerate(names):
+        if name in names[:j] and name:
+            raise InputError(f"{path}: two columns are called {name!r}; rename one.")
+    for j, name in enumerate(names):  # a nameless column, as spreadsheets write for an index
+        if not name:
+            names[j] = f"column {j + 1}"
+
+
+def _frame(path: Path, data: list[str], names: list[str], separator: str, decimal: str, offset: int) -> pd.DataFrame:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                io.StringIO("\n".join(data)),
+                sep=separator,
+                decimal=decimal,
+                header=None,
+                names=names,
+                index_col=False,
+                skipinitialspace=True,
+                low_memory=False,
+                comment="#",
+            )
+    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError) as error:
+        match = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        if match:
+            where = f"line {int(match[2]) + offset} has {match[3]} cells, expected {len(names)}"
+        else:
+            where = _longer_line(data, names, separator, offset) or str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"{path}: {where}.") from None
+
+
+def _longer_line(data: list[str], names: list[str], separator: str, offset: int) -> str | None:
+    """The first line with more cells than there are columns."""
+    for k, line in enumerate(data):
+        cells = len(_split(line, separator))
+        if cells > len(names):
+            return f"line {k + offset + 1} has {cells} cells, expected {len(names)}"
+    return None

@@ -1,0 +1,115 @@
+"""From the columns of a file to a record."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from probsysid._internal.errors import InputError
+from probsysid.data.readers.sample_times import SECONDS, Jitter, Sampling, sample_times
+from probsysid.data.readers.table import Table, read_table
+from probsysid.data.record import Record, Word
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Where a channel comes from: `scale * column + offset`, in `unit`."""
+
+    column: str | int
+    unit: str = ""
+    scale: float = 1.0
+    offset: float = 0.0
+    intersample: Word = "linear"
+    """What an input does between samples; outputs have none."""
+
+
+Column = Channel | str | int
+"""A channel, or just the name or number of its column."""
+
+
+def read_record(
+    source: str | Path | Table,
+    *,
+    inputs: Mapping[str, Column] | None = None,
+    outputs: Mapping[str, Column] | None = None,
+    time: str | int | None = None,
+    dt: float | None = None,
+    time_unit: str = "s",
+    jitter: Jitter = "auto",
+    name: str | None = None,
+    **options: Any,
+) -> tuple[Record, tuple[str, ...]]:
+    """A record from a file, and remarks on what was found in it.
+
+    Args:
+        source: the file, or a table that was read from one.
+        inputs: channel name -> where it comes from: a column's name or number, or a `Channel` with unit and scale.
+        outputs: the same.
+        time: the column of sample times, or
+        dt: the step in seconds.
+        time_unit: of the time column: s, ms, us, ns, min or h.
+        jitter: "remove" takes the times as uniform, "keep" as they are, "auto" decides by how far off they are.
+        name: how reports call the record.
+        options: for text files: separator, decimal, encoding, skip.
+    """
+    table = source if isinstance(source, Table) else read_table(source, **options)
+    driving, measured = _channels(inputs), _channels(outputs)
+    channels = {**driving, **measured}
+    if (time is None) == (dt is None):
+        raise InputError(f"{table.path}: give either the time column or dt, not {'both' if dt else 'neither'}.")
+    if time_unit not in SECONDS:
+        raise InputError(f"{table.path}: time_unit is {time_unit!r}; known are: {', '.join(SECONDS)}.")
+    sampling = Sampling(np.empty(0), dt) if time is None else sample_times(table, time, time_unit, jitter)
+    values = {key: _values(table, channel) for key, channel in channels.items()}
+    _check_lengths(table, values, channels, None if time is None else len(sampling.time))
+    for key, channel in driving.items():
+        _check_known(table, channel, values[key])
+    axis: dict[str, Any] = {"time": sampling.time} if sampling.dt is None else {"dt": sampling.dt}
+    if sampling.dt is not None and len(sampling.time):
+        axis["start"] = float(sampling.time[0])
+    try:
+        record = Record(
+            {key: values[key] for key in driving},
+            {key: values[key] for key in measured},
+            **axis,
+            intersample={key: channel.intersample for key, channel in driving.items()},
+            units={key: c.unit for key, c in channels.items() if c.unit},
+            name=name or table.path.name,
+        )
+    except InputError as error:
+        raise InputError(f"{table.path}: {error}") from None
+    return record, sampling.notes
+
+
+def _channels(given: Mapping[str, Column] | None) -> dict[str, Channel]:
+    return {key: c if isinstance(c, Channel) else Channel(c) for key, c in (given or {}).items()}
+
+
+def _values(table: Table, channel: Channel) -> np.ndarray:
+    return channel.scale * table.numbers(channel.column) + channel.offset
+
+
+def _check_lengths(
+    table: Table, values: Mapping[str, np.ndarray], channels: Mapping[str, Channel], count: int | None
+) -> None:
+    """Variables of a .mat file may differ in length; columns of a table cannot."""
+    reference = "the time" if count is not None else None
+    for name, array in values.items():
+        if count is None:
+            count, reference = len(array), f"{channels[name].column!r}"
+        if len(array) != count:
+            raise InputError(
+                f"{table.path}: {channels[name].column!r} has {len(array)} samples, but {reference} has {count}."
+            )
+
+
+def _check_known(table: Table, channel: Channel, values: np.ndarray) -> None:
+    if not np.all(np.isfinite(values)):
+        k = int(np.argmin(np.isfinite(values)))
+        found = "no value" if np.isnan(values[k]) else f"{values[k]}"
+        raise InputError(
+            f"{table.path}: {table.kind} {str(channel.column)!r} has {found} at {table.place(k)}; "
+            "an input must be known throughout."
+        )

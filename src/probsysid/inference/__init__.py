@@ -1,0 +1,1 @@
+"""From records, a model and priors to a posterior, in batch and online."""

@@ -1,0 +1,420 @@
+"""Identification while the data come in.
+
+    online = Identifier(model, priors=..., noise=..., initial=..., dt=0.01)
+    online.update({"force": F_t}, {"position": y_t})      # one sample, or arrays with several
+    online.posterior.table()
+    online.save("state.npz"); online = Identifier.load("state.npz")
+
+`update` comes back when the samples are in the posterior: usually after milliseconds, but where particles are
+rejuvenated, the filter goes over all samples so far again.  A program that must not wait calls `submit` instead: the
+samples are queued, and a thread of its own brings them in.
+
+    with Identifier(...) as online:
+        for F_t, y_t in sensor:
+            online.submit({"force": F_t}, {"position": y_t})  # at once
+            online.lag, online.posterior                      # samples not in yet; the posterior given all others
+
+The posterior at any moment is the one that a batch run over the same samples with the same seed gives: both call the
+same code, and no random decision depends on how samples were portioned.
+"""
+
+import threading
+import time as clock
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+import cloudpickle
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from probsysid._internal.errors import InputError
+from probsysid._internal.validation import is_real
+from probsysid._internal.worker import Background
+from probsysid.data.record import Record
+from probsysid.inference.identify import check_seed, posterior_of, problem_fingerprint
+from probsysid.model.model import Model
+from probsysid.model.problem import Question
+from probsysid.odefilter.filter import Filter, filter_for
+from probsysid.odefilter.filter_inputs import prepare, units, with_room
+from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.solver import Solver
+from probsysid.posterior.posterior import Posterior
+from probsysid.smc import checkpoint as disk
+from probsysid.smc import ibis
+from probsysid.smc.adaptive_substeps import first_level, forward
+from probsysid.smc.history import History
+from probsysid.smc.ibis import Run, Step
+from probsysid.smc.options import Sampler
+from probsysid.targets.filter_target import FilterTarget, at_once, whole_chunks
+
+SETTLED = 200
+"""Intervals after which the solver's own variances do not change any more."""
+
+
+class Stream(FilterTarget):
+    """One record that grows.
+
+    The samples are kept, since rejuvenation goes over all of them again; nothing else grows with time.
+    """
+
+    def __init__(self, question: Question, particles: int, dt: float, intersample: str):
+        super().__init__(question, particles)
+        self.dt = dt
+        self.intersample: Any = intersample
+        self.count = 0
+        self.rows: Any = None
+        self.channels: dict[str, np.ndarray] = {}
+
+    @cached_property
+    def filters(self) -> tuple[Filter, ...]:
+        model = self.question.model
+        inputs = dict.fromkeys(model.input_names, np.zeros(2))
+        alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
+        return (filter_for(self.question.solver.system(model, alike.jump_order), at_once(self.particles)),)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        return (0, self.count)
+
+    @property
+    def data(self) -> tuple[Rows]:
+        return (self.rows,)
+
+    @property
+    def record(self) -> Record:
+        """Everything that has come in."""
+        return self.part(0, self.count)
+
+    def part(self, first: int, last: int) -> Record:
+        """Some of it."""
+        model = self.question.model
+        return Record(
+            inputs={name: self.channels[name][first:last] for name in model.input_names},
+            outputs={name: self.channels[f"output:{name}"][first:last] for name in model.output_names},
+            dt=self.dt,
+            start=first * self.dt,
+            intersample=self.intersample,
+        )
+
+    def at(self, level: int) -> "Stream":
+        """The same with 2**level integration steps a sampling interval."""
+        if self.substeps == 2**level:
+            return self
+        other = Stream(self.question, self.particles, self.dt, self.intersample)
+        other.substeps = 2**level
+        other.__dict__ |= {"filters": self.filters, "channels": dict(self.channels)}
+        if self.count:
+            other._write(other._prepare(0, self.count))
+        return other
+
+    def append(self, fresh: Mapping[str, np.ndarray]) -> None:
+        """Add samples, given as arrays of one length: inputs by their names, outputs as `output:name`."""
+        first = self.count
+        count = len(next(iter(fresh.values())))
+        for name, values in fresh.items():
+            self.channels[name] = _appended(self.channels.get(name), first, values)
+        self._write(self._prepare(first, count))
+
+    def with_blocks(self, blocks: Sequence["Block"]) -> dict[str, np.ndarray]:
+        """All samples by channel, and those of the blocks after them."""
+        own = {name: values[: self.count] for name, values in self.channels.items()}
+        if not blocks:
+            return own
+        more = _joined(blocks)
+        return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
+
+    def _prepare(self, first: int, count: int) -> Rows:
+        """The filter's numbers for the new samples, from them and the one before."""
+        start = max(first - 1, 0)
+        unit = self._units[np.minimum(np.arange(start, first + count), SETTLED)]
+        samples = prepare(self.part(start, first + count), self.filters[0].system, self.substeps, unit)
+        samples = jax.tree.map(lambda leaf: leaf[first - start :], samples)
+        return Rows.of(with_room(samples) if self.graded or self.substeps > 1 else samples)
+
+    @cached_property
+    def _units(self) -> Float[np.ndarray, "sample substep coordinate"]:
+        """Of the first samples; the last one stands for all after it."""
+        return units(self.filters[0].system, np.full(SETTLED, self.dt / self.substeps), self.substeps)
+
+    def _write(self, new: Rows) -> None:
+        """Add rows, and fill the last chunk with the newest."""
+        count = self.count + len(new)
+        padding = np.repeat(new.numbers[-1:], whole_chunks(count) - count, axis=0)
+        old = None if self.rows is None else self.rows.numbers
+        self.rows = new.changed(lambda numbers: _appended(old, self.count, np.concatenate([numbers, padding])))
+        self.count = count
+
+    def describe(self, sample: int) -> str:
+        return f"sample {sample} (t = {sample * self.dt:.6g})"
+
+
+def _appended(buffer: np.ndarray | None, used: int, values: np.ndarray) -> np.ndarray:
+    """The buffer with values written from `used` on, twice as long when it was full."""
+    values = np.asarray(values, dtype=float)
+    if buffer is None:
+        buffer = np.zeros((max(256, len(values)), *values.shape[1:]))
+    while len(buffer) < used + len(values):
+        buffer = np.concatenate([buffer, np.zeros_like(buffer)])
+    buffer[used : used + len(values)] = values
+    return buffer
+
+
+class Block(NamedTuple):
+    """Samples that have come in."""
+
+    first: int
+    """Index of the first one in the stream."""
+    samples: int
+    channels: dict[str, np.ndarray]
+    """Inputs by their names, outputs as `output:name`."""
+
+
+class Moment(NamedTuple):
+    """How far an identification has come.  It is replaced as a whole, never changed: whoever looks, sees one that is
+    consistent, and whoever is interrupted leaves one."""
+
+    run: Run
+    history: History
+    """Up to some step."""
+    later: Any
+    """The steps after that: the last one, and those before it in the same form."""
+    seconds: float
+
+    def after(self, run: Run, step: Step, seconds: float) -> "Moment":
+        return Moment(run, self.history, (step, self.later), self.seconds + seconds)
+
+    def gathered(self) -> "Moment":
+        """The same with a history of all steps."""
+        steps, rest = [], self.later
+        while rest is not None:
+            step, rest = rest
+            steps.append(step)
+        history = self.history.copy()
+        for step in reversed(steps):
+            history.add(step)
+        return self._replace(history=history, later=None)
+
+
+class Identifier:
+    """A posterior that is updated with every sample.
+
+    Args:
+        model, priors, noise, initial, solver, sampler, model_error, seed: as for `identify`; noise levels have to be
+            given as numbers or priors, since there are no data yet to guess from.
+        dt: sampling interval.
+        intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        priors: Mapping[Any, Any],
+        noise: Mapping[str, Any],
+        initial: Mapping[str, Any],
+        dt: float,
+        *,
+        intersample: Literal["linear", "zoh"] = "linear",
+        solver: Solver = Solver(),
+        sampler: Sampler = Sampler(),
+        model_error: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ):
+        if not is_real(dt) or not 0 < dt < float("inf"):
+            raise InputError(f"dt is {dt!r}; it must be a positive number of seconds.")
+        if intersample not in ("linear", "zoh"):
+            raise InputError(f"intersample is {intersample!r}; online it must be 'linear' or 'zoh'.")
+        if sampler.path != "data":
+            raise InputError("sampler: path is 'likelihood', which needs all data at once; online it must be 'data'.")
+        for name in model.output_names:
+            if name not in noise:
+                raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
+        check_seed(seed)
+        question = Question.make(model, solver, priors, noise, [initial], model_error)
+        stream = Stream(question, sampler.particles, float(dt), intersample)
+        run = ibis.start(stream, sampler, int(seed), first_level(stream))
+        self._begin(stream, sampler, Moment(run, History(sampler.islands), None, 0.0))
+
+    def _begin(self, stream: Stream, sampler: Sampler, moment: Moment) -> None:
+        self._stream = stream
+        self._sampler = sampler
+        self._moment = moment
+        self._queue: deque[Block] = deque()
+        self._changing = threading.Lock()
+        """Held while samples or results change hands, never while anything is computed from them."""
+        self._background = Background(self._step)
+
+    @property
+    def samples(self) -> int:
+        """How many samples have come in."""
+        with self._changing:
+            return self._end
+
+    @property
+    def lag(self) -> int:
+        """How many of them are not in the posterior yet."""
+        return self.samples - self._moment.run.samples
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior given all samples so far, but for the last `lag`."""
+        with self._changing:
+            self._moment = moment = self._moment.gathered()
+            stream, count = self._stream, moment.run.samples
+        records = (stream.part(0, count),) if count else ()
+        return posterior_of(
+            moment.run, moment.history, stream.question, records, self._sampler, {}, seconds=moment.seconds
+        )
+
+    def update(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Bring in one sample (numbers) or several (arrays of one length); NaN outputs are missing.
+
+        Nothing is taken in if anything is wrong with the values.  If sampling fails, the samples are kept and the
+        state before them, too.
+        """
+        self._take(inputs, outputs)
+        self._background.here()
+
+    def submit(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """As `update`, without waiting: the samples are queued, and a thread brings them in.
+
+        If sampling has failed since the last call, this one says so; its samples are queued all the same.
+        """
+        self._take(inputs, outputs)
+        self._background.check()
+        self._background.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until all samples are in the posterior, or so many seconds; whether they are."""
+        if timeout is None:
+            self._background.here()
+        elif self.lag:
+            self._background.check()
+            self._background.start()
+        return self._background.wait(timeout) and self.lag == 0
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the thread of `submit`, after all samples are in the posterior or, without waiting, as soon as may be.
+
+        What is not in then is still here: `save` writes it down, and the next `update`, `submit` or `wait` goes on.
+        """
+        try:
+            if wait:
+                self.wait()
+        finally:
+            self._background.stop(wait=wait)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(wait=kind is None)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, in one piece; samples that are not in the posterior yet, too."""
+        with self._changing:
+            self._moment = moment = self._moment.gathered()
+            stream, queue = self._stream, self._waiting()
+            extra = {f"channel:{name}": values for name, values in stream.with_blocks(queue).items()}
+        options = (stream.question, self._sampler, stream.dt, stream.intersample, moment.seconds)
+        extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
+        mark = problem_fingerprint(stream.question, self._sampler, moment.run.seed)
+        disk.write_atomically(Path(path), disk.pack(moment.run, moment.history, mark, extra))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Identifier":
+        """Go on from a file that `save` wrote.  The model in it is Python code: load only files you trust."""
+        run, history, extra = disk.unpack(Path(path))
+        if "options" not in extra:
+            raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
+        question, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
+        stream = Stream(question, sampler.particles, dt, intersample)
+        if stream.graded:
+            stream.substeps = 2**run.level
+        channels = {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}
+        if channels:
+            stream.append(channels)
+        self = cls.__new__(cls)
+        self._begin(stream, sampler, Moment(run, history, None, seconds))
+        return self
+
+    def _take(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Check samples and queue them."""
+        model = self._stream.question.model
+        fresh_inputs = _block("input", inputs, model.input_names, missing_allowed=False)
+        fresh_outputs = _block("output", outputs, model.output_names, missing_allowed=True)
+        count = _common_length({**fresh_inputs, **{f"output {k}": v for k, v in fresh_outputs.items()}})
+        if count == 0:
+            return
+        for name in model.output_names:
+            fresh_outputs.setdefault(name, np.full(count, np.nan))
+        channels = {**fresh_inputs, **{f"output:{name}": values for name, values in fresh_outputs.items()}}
+        with self._changing:
+            self._queue.append(Block(self._end, count, channels))
+
+    def _step(self) -> bool:
+        """Bring in one stretch of samples, at most up to the next rejuvenation; whether there was anything to do."""
+        began = clock.perf_counter()
+        with self._changing:
+            if queue := self._waiting():
+                self._stream.append(_joined(queue))
+            self._queue.clear()
+        if self._moment.run.samples == self._stream.count:
+            return False
+        run, step = forward(self._moment.run, self._stream, self._sampler)
+        if self._stream.graded:
+            self._stream = self._stream.at(run.level)
+        with self._changing:
+            self._moment = self._moment.after(run, step, clock.perf_counter() - began)
+        return True
+
+    @property
+    def _end(self) -> int:
+        """How many samples there are with those in the queue."""
+        return self._queue[-1].first + self._queue[-1].samples if self._queue else self._stream.count
+
+    def _waiting(self) -> list[Block]:
+        """The queue without what is in the stream already: somebody may have been interrupted in between."""
+        return [block for block in self._queue if block.first >= self._stream.count]
+
+
+def _joined(blocks: Sequence[Block]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([block.channels[name] for block in blocks]) for name in blocks[0].channels}
+
+
+def _block(kind: str, given: Mapping[str, Any], known: tuple[str, ...], missing_allowed: bool) -> dict[str, np.ndarray]:
+    """Checked arrays by name."""
+    for name in given:
+        if name not in known:
+            raise InputError(f"there is no {kind} {name!r}; known are: {', '.join(known) or 'none'}.")
+    result = {}
+    for name in known:
+        if name not in given:
+            if missing_allowed:
+                continue
+            raise InputError(f"the {kind} {name!r} is missing.")
+        try:
+            values = np.atleast_1d(np.asarray(given[name], dtype=float))
+        except (TypeError, ValueError):
+            raise InputError(f"the {kind} {name!r} is {given[name]!r}; it must be a number or an array.") from None
+        if values.ndim != 1:
+            raise InputError(f"the {kind} {name!r} has shape {values.shape}; it must be a number or one-dimensional.")
+        bad = ~np.isfinite(values) if not missing_allowed else np.isinf(values)
+        if bad.any():
+            raise InputError(f"the {kind} {name!r} is {values[bad][0]} at position {int(np.flatnonzero(bad)[0])}.")
+        result[name] = values
+    return result
+
+
+def _common_length(arrays: Mapping[str, np.ndarray]) -> int:
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise InputError(f"inputs and outputs have different lengths: {listed}.")
+    return next(iter(lengths.values()), 0)

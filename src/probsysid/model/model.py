@@ -1,0 +1,304 @@
+"""An ordinary differential equation with unknown constants, and what is measured of it.
+
+A model is written once, for plain numbers::
+
+    duffing = Model(
+        coordinates={"x": 2},
+        dynamics=lambda s, u, p: {"x": (u.force - p.c * s.dx - p.k * s.x - p.k3 * s.x**3) / p.m},
+        outputs=lambda s, u, p: {"position": s.x},
+    )
+
+It is checked at construction by abstract evaluation: nothing runs and nothing compiles, yet a name that does not
+exist, a wrong key or a wrong shape is found and named.
+"""
+
+import keyword
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.errors import ConcretizationTypeError, TracerArrayConversionError
+from jax.extend.core import jaxpr_as_fun
+
+from probsysid._internal.errors import InputError, did_you_mean
+from probsysid.model.namespaces import Discovery, Names
+from probsysid.model.sparsity import Dependence, dependence
+
+ModelFunction = Callable[[Any, Any, Any], Mapping[str, Any]]
+
+MAX_ORDER = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Coordinates, their equations of motion, and the measured outputs.
+
+    Args:
+        coordinates: name of each coordinate and the order of its ODE, e.g. `{"x": 2, "z": 1}`.
+        dynamics: `dynamics(s, u, p)` returns, for each coordinate, its highest derivative.  `s` holds the lower
+            derivatives (`s.x`, `s.dx` for order 2), `u` the inputs, `p` the parameters.  Use `jax.numpy` functions.
+        outputs: `outputs(s, u, p)` returns the measured quantities by name; here `s` also holds the highest
+            derivative (`s.ddx`), since accelerometers are the usual sensor.  Default: every coordinate itself.
+        shapes: shapes of parameters that are not plain numbers, e.g. `{"weights": (3,)}`.
+        units: units of parameters, inputs, outputs or coordinates by name, for tables and plots.
+        name: how reports call the model.
+
+    Parameter and input names are found by calling the functions with abstract values.
+    """
+
+    coordinates: Mapping[str, int]
+    dynamics: ModelFunction
+    outputs: ModelFunction | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    name: str = "model"
+    parameter_names: tuple[str, ...] = field(init=False)
+    input_names: tuple[str, ...] = field(init=False)
+    output_names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coordinates", dict(self.coordinates))
+        _check_coordinates(self.coordinates)
+        _check_callable("dynamics", self.dynamics)
+        if self.outputs is None:
+            object.__setattr__(self, "outputs", _coordinates_themselves(tuple(self.coordinates)))
+        _check_callable("outputs", self.outputs)
+        used_p: list[str] = []
+        used_u: list[str] = []
+        dynamics = self._probe("dynamics", used_u, used_p)
+        _check_keys("dynamics", dynamics, tuple(self.coordinates))
+        outputs = self._probe("outputs", used_u, used_p)
+        if not outputs:
+            raise InputError("outputs returned no output; return at least one, such as {'position': s.x}.")
+        object.__setattr__(self, "parameter_names", tuple(used_p))
+        object.__setattr__(self, "input_names", tuple(used_u))
+        object.__setattr__(self, "output_names", tuple(outputs))
+
+    # Names
+
+    @cached_property
+    def physical_names(self) -> tuple[str, ...]:
+        """The components that need an initial value: every derivative below a coordinate's order."""
+        return tuple(derivative_name(c, i) for c, order in self.coordinates.items() for i in range(order))
+
+    @cached_property
+    def highest_names(self) -> tuple[str, ...]:
+        """The derivative that the dynamics give, one a coordinate."""
+        return tuple(derivative_name(c, order) for c, order in self.coordinates.items())
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        return tuple(self.coordinates.values())
+
+    # Evaluation, for one particle: plain numbers in, plain numbers out
+
+    def highest_derivatives(
+        self, physical: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]
+    ) -> list[Any]:
+        """The dynamics at one point, in the order of the coordinates."""
+        return self._evaluate("dynamics", self._derivatives, physical, inputs, parameters)
+
+    def measured(
+        self,
+        physical: Sequence[Any],
+        highest: Sequence[Any],
+        inputs: Sequence[Any],
+        parameters: Mapping[str, Any],
+    ) -> list[Any]:
+        """The outputs at one point, in the order of `output_names`."""
+        return self._evaluate("outputs", self._measurements, (*physical, *highest), inputs, parameters)
+
+    def _derivatives(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
+        s = Names("state", dict(zip(self.physical_names, state, strict=True)))
+        values = self.dynamics(s, self._inputs(inputs), Names("parameter", parameters))
+        return [jnp.asarray(values[name], dtype=float) for name in self.coordinates]
+
+    def _measurements(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
+        s = Names("state", dict(zip((*self.physical_names, *self.highest_names), state, strict=True)))
+        assert self.outputs is not None
+        values = self.outputs(s, self._inputs(inputs), Names("parameter", parameters))
+        return [jnp.asarray(values[name], dtype=float) for name in self.output_names]
+
+    def _evaluate(
+        self,
+        which: str,
+        function: Callable[..., list[Any]],
+        state: Sequence[Any],
+        inputs: Sequence[Any],
+        parameters: Mapping[str, Any],
+    ) -> list[Any]:
+        """A model function by its recorded operations.
+
+        The filter asks for it and its derivatives hundreds of times while it is being compiled; going through the
+        user's Python each time would take longer than the compilation.
+        """
+        used = {name: parameters[name] for name in self.parameter_names}
+        given = [jnp.asarray(leaf, dtype=float) for leaf in jax.tree.leaves((list(state), list(inputs), used))]
+        if which not in self._programs:
+            abstract = [jax.ShapeDtypeStruct((), float) for _ in state], self._abstract_inputs()
+            self._programs[which] = jax.make_jaxpr(function)(*abstract, self._abstract_parameters())
+        return list(jaxpr_as_fun(self._programs[which])(*given))
+
+    @cached_property
+    def _programs(self) -> dict[str, Any]:
+        """The operations of the model's functions, recorded once."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved: the functions, not their records."""
+        return {name: value for name, value in self.__dict__.items() if name != "_programs"}
+
+    @cached_property
+    def dynamics_dependence(self) -> Dependence:
+        """Which physical component each coordinate's equation can depend on."""
+        count = len(self.physical_names)
+
+        def equations(inputs: Sequence[Any], parameters: Mapping[str, Any], *physical: Any) -> list[Any]:
+            return self.highest_derivatives(physical, inputs, parameters)
+
+        return dependence(equations, self._abstract_inputs(), self._abstract_parameters(), count=count)
+
+    @cached_property
+    def outputs_dependence(self) -> Dependence:
+        """Which physical component or highest derivative each output can depend on."""
+        split = len(self.physical_names)
+
+        def equations(inputs: Sequence[Any], parameters: Mapping[str, Any], *state: Any) -> list[Any]:
+            return self.measured(state[:split], state[split:], inputs, parameters)
+
+        count = split + len(self.highest_names)
+        return dependence(equations, self._abstract_inputs(), self._abstract_parameters(), count=count)
+
+    # Checks that need to know more than the model
+
+    def check_parameters(self, names: Iterable[str], where: str = "priors") -> None:
+        """Raise unless `names` are exactly the parameters that the model uses."""
+        _check_names(names, self.parameter_names, kind="parameter", where=where, model=self.name)
+
+    def check_inputs(self, names: Iterable[str]) -> None:
+        """Raise unless every input that the model uses is in the record."""
+        missing = [name for name in self.input_names if name not in set(names)]
+        if missing:
+            listed = ", ".join(names) or "none"
+            hint = did_you_mean(missing[0], list(names))
+            raise InputError(f"the model uses the input {missing[0]!r}, the record's inputs are: {listed}.{hint}")
+
+    def _inputs(self, values: Sequence[Any]) -> Names:
+        return Names("input", dict(zip(self.input_names, values, strict=True)))
+
+    def _abstract_inputs(self) -> list[jax.ShapeDtypeStruct]:
+        return [jax.ShapeDtypeStruct((), float) for _ in self.input_names]
+
+    def _abstract_parameters(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return {p: jax.ShapeDtypeStruct(self.shapes.get(p, ()), float) for p in self.parameter_names}
+
+    def _probe(self, which: str, used_inputs: list[str], used_parameters: list[str]) -> dict[str, Any]:
+        """Evaluate one of the functions abstractly; returns the shape of each entry and notes the names used."""
+        function = getattr(self, which)
+        names = self.physical_names if which == "dynamics" else (*self.physical_names, *self.highest_names)
+        keys: list[str] = []  # JAX sorts dictionaries by key; users mean the order in which they wrote them
+
+        def call(number: Any) -> dict[str, Any]:
+            s = Names("state", dict.fromkeys(names, number))
+            u = Discovery("input", {}, number)
+            shaped = {name: jnp.broadcast_to(number, shape) for name, shape in self.shapes.items()}
+            p = Discovery("parameter", shaped, number)
+            values = function(s, u, p)
+            if not isinstance(values, Mapping):
+                raise InputError(
+                    f"{which} must return a dictionary by name, such as {{{names[0]!r}: ...}}; "
+                    f"it returned {type(values).__name__}."
+                )
+            used_inputs.extend(name for name in u._asked if name not in used_inputs)
+            used_parameters.extend(name for name in p._asked if name not in used_parameters)
+            keys.extend(str(key) for key in values)
+            return {str(key): _as_number(which, key, value) for key, value in values.items()}
+
+        try:
+            shapes = jax.eval_shape(call, jax.ShapeDtypeStruct((), float))
+            return {key: shapes[key] for key in keys}
+        except InputError as error:
+            raise InputError(f"{which}: {error}") if not str(error).startswith(which) else error from None
+        except (ConcretizationTypeError, TracerArrayConversionError) as error:
+            raise InputError(
+                f"{which} needs the value of a variable while it is being traced (a Python if, float(...), or a "
+                "NumPy function); use jax.numpy functions, and jnp.where in place of if."
+            ) from error
+
+
+def derivative_name(coordinate: str, derivative: int) -> str:
+    """`x`, `dx`, `ddx`, ..."""
+    return "d" * derivative + coordinate
+
+
+def _coordinates_themselves(names: tuple[str, ...]) -> ModelFunction:
+    return lambda s, u, p: {name: s[name] for name in names}
+
+
+def _check_coordinates(coordinates: Mapping[str, int]) -> None:
+    if not coordinates:
+        raise InputError("coordinates is empty; name at least one, such as {'x': 2}.")
+    for name, order in coordinates.items():
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise InputError(f"the coordinate name {name!r} is not a valid Python name.")
+        if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= MAX_ORDER:
+            raise InputError(
+                f"coordinate {name!r} has order {order!r}; it must be a whole number from 1 to {MAX_ORDER}."
+            )
+    seen: dict[str, str] = {}
+    for name, order in coordinates.items():
+        for i in range(order + 1):
+            derived = derivative_name(name, i)
+            if derived in seen:
+                raise InputError(
+                    f"coordinates {seen[derived]!r} and {name!r} both have a component called {derived!r}."
+                )
+            seen[derived] = name
+
+
+def _check_callable(which: str, function: Any) -> None:
+    if not callable(function):
+        raise InputError(f"{which} must be a function of (s, u, p), not {type(function).__name__}.")
+
+
+def _check_keys(which: str, found: Iterable[str], expected: Sequence[str]) -> None:
+    found = list(found)
+    missing = [name for name in expected if name not in found]
+    extra = [name for name in found if name not in expected]
+    if missing or extra:
+        problems = []
+        if missing:
+            problems.append(f"has no entry for {', '.join(map(repr, missing))}")
+        if extra:
+            problems.append(f"has {', '.join(map(repr, extra))}, not a coordinate")
+        raise InputError(
+            f"{which} returned a dictionary that {' and '.join(problems)}; coordinates are: {', '.join(expected)}."
+        )
+
+
+def _check_names(names: Iterable[str], expected: Sequence[str], *, kind: str, where: str, model: str) -> None:
+    names = list(names)
+    for name in expected:
+        if name not in names:
+            raise InputError(
+                f"{where} has no entry for the {kind} {name!r} that the {model} uses.{did_you_mean(name, names)}"
+            )
+    for name in names:
+        if name not in expected:
+            hint = did_you_mean(name, list(expected))
+            raise InputError(f"{where} has an entry {name!r}, which the {model} does not use as a {kind}.{hint}")
+
+
+def _as_number(which: str, key: Any, value: Any) -> Any:
+    try:
+        value = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{which} returned {type(value).__name__} for {key!r}; it must be a number.") from error
+    if value.shape != ():
+        raise InputError(f"{which} returned shape {value.shape} for {key!r}; it must be a single number, shape ().")
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
+        raise InputError(f"{which} returned a complex number for {key!r}; it must be real.")
+    return value.astype(float)

@@ -1,0 +1,147 @@
+"""What is asked: a model with priors, noise levels, initial values and model error, checked and laid out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+from probsysid._internal.errors import InputError, did_you_mean
+from probsysid._internal.validation import is_finite
+from probsysid.model.initial_state import check_initial_names, gaussian_moments
+from probsysid.model.model import Model
+from probsysid.model.parameter_space import Space
+from probsysid.odefilter.solver import Solver
+from probsysid.odefilter.unrolled.step import Particle
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked: everything but the data.  Checked and laid out once, for batch and online alike."""
+
+    model: Model
+    solver: Solver
+    priors: Mapping[Any, Any]
+    noise: Mapping[str, Any]
+    initials: Sequence[Mapping[str, Any]]
+    model_error: Mapping[str, Any]
+
+    @classmethod
+    def make(
+        cls,
+        model: Model,
+        solver: Solver,
+        priors: Mapping[Any, Any],
+        noise: Mapping[str, Any],
+        initials: Sequence[Mapping[str, Any]],
+        model_error: Mapping[str, Any] | None,
+    ) -> "Question":
+        """Check every name and kind before anything compiles."""
+        model_error = {**dict(solver.model_error), **(model_error or {})}
+        _check_priors(model, priors)
+        _check_levels("noise", noise, model.output_names)
+        _check_levels("model_error", model_error, tuple(model.coordinates))
+        for initial in initials:
+            check_initial_names(model, initial)
+            for name in model.physical_names:
+                if name not in initial:
+                    raise InputError(
+                        f"initial has no entry for {name!r}; give a number if it is known, or dist.Normal(mean, sd)."
+                    )
+                if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
+                    gaussian_moments(name, initial[name])
+        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
+
+    @cached_property
+    def space(self) -> Space:
+        """Everything that has a prior.
+
+        Gaussian initial values are sampled as well: inside the filter they would be conditioned on the ODE, which says
+        something about them that it should not (docs/decisions.md).
+        """
+        sampled: dict[Any, Any] = {n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
+        sampled |= {f"noise.{n}": p for n, p in self.noise.items() if isinstance(p, dist.Distribution)}
+        sampled |= {f"model_error.{n}": p for n, p in self.model_error.items() if isinstance(p, dist.Distribution)}
+        for r, initial in enumerate(self.initials):
+            for name, prior in initial.items():
+                if isinstance(prior, dist.Distribution):
+                    sampled[self.initial_name(r, name)] = prior
+        if not sampled:
+            raise InputError("there is nothing to identify: every parameter, noise level and initial value is fixed.")
+        return Space.from_priors(sampled)
+
+    def initial_name(self, record: int, component: str) -> str:
+        """How a sampled initial value is called in tables."""
+        return f"initial.{component}" if len(self.initials) == 1 else f"initial[{record}].{component}"
+
+    def roles(self, record: int) -> "Roles":
+        """What the quantities are to a record."""
+        model = self.model
+        return Roles(
+            parameters=model.parameter_names,
+            noise=tuple(f"noise.{name}" for name in model.output_names),
+            initial=tuple(self.initial_name(record, name) for name in model.physical_names),
+            model_error=tuple(f"model_error.{name}" for name in model.coordinates) if self.model_error else None,
+        )
+
+    def fixed(self, record: int) -> dict[str, Any]:
+        """Every quantity that has a number in place of a prior."""
+        given: dict[Any, Any] = {f"noise.{n}": self.noise.get(n, 0.0) for n in self.model.output_names}
+        given |= {f"model_error.{n}": self.model_error.get(n, 0.0) for n in self.model.coordinates}
+        given |= {self.initial_name(record, n): v for n, v in self.initials[record].items()}
+        given |= self.priors
+        return {n: np.asarray(v, dtype=float) for n, v in given.items() if not isinstance(v, dist.Distribution)}
+
+    def particle(self, values: Mapping[str, Any], record: int) -> Particle:
+        """The filter's view of one particle for one record."""
+        return self.roles(record).particle({**self.fixed(record), **values})
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which quantity is what to the filter, by name."""
+
+    parameters: tuple[str, ...]
+    noise: tuple[str, ...]
+    initial: tuple[str, ...]
+    model_error: tuple[str, ...] | None
+
+    def particle(self, values: Mapping[str, Any]) -> Particle:
+        return Particle(
+            parameters={name: values[name] for name in self.parameters},
+            noise=[values[name] for name in self.noise],
+            initial_mean=[values[name] for name in self.initial],
+            initial_sd=[jnp.zeros(()) for _ in self.initial],
+            model_error=None if self.model_error is None else [values[name] for name in self.model_error],
+        )
+
+
+def _check_priors(model: Model, priors: Mapping[Any, Any]) -> None:
+    names = [n for key in priors for n in (key if isinstance(key, tuple) else (key,))]
+    model.check_parameters(names)
+    for name, prior in priors.items():
+        if isinstance(prior, dist.Distribution):
+            shape = tuple(prior.batch_shape + prior.event_shape)
+            expected = (len(name),) if isinstance(name, tuple) else model.shapes.get(name, ())
+            if shape != expected:
+                raise InputError(f"the prior of {name!r} has shape {shape}; the {model.name} expects {expected}.")
+        elif isinstance(name, tuple) or np.shape(prior) != model.shapes.get(name, ()) or not is_finite(prior):
+            raise InputError(
+                f"the prior of {name!r} is {prior!r}; it must be a distribution from probsysid.dist, such as "
+                "dist.LogNormal(0, 1), or a finite number to fix it."
+            )
+
+
+def _check_levels(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name, value in given.items():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise InputError(f"{kind} names {name!r}; known are: {', '.join(known)}.{hint}")
+        if isinstance(value, dist.Distribution):
+            if not bool(value.support.is_discrete) and float(np.asarray(value.support(jnp.asarray(-1.0)))):
+                raise InputError(f"the prior of {kind}.{name} allows negative values; use one such as dist.LogNormal.")
+        elif not (is_finite(value) and np.shape(value) == () and value > 0):
+            raise InputError(f"{kind} of {name!r} is {value!r}; it must be a positive number or a prior.")

@@ -1,0 +1,1 @@
+"""The filter for large states, in matrices."""

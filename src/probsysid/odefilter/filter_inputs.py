@@ -1,0 +1,82 @@
+"""From a record to the numbers that the filter reads at each sample."""
+
+import numpy as np
+from jaxtyping import Float
+
+from probsysid.data.record import Record
+from probsysid.model.model import Model
+from probsysid.odefilter.diffusion import BEYOND, unit_variances
+from probsysid.odefilter.unrolled.step import Sample, System
+
+
+def prepare(
+    record: Record, system: System, substeps: int, unit: Float[np.ndarray, "sample substep coordinate"] | None = None
+) -> Sample:
+    """Everything that is the same for all particles, with the sample axis first.
+
+    Row k belongs to sample k and to the interval that ends there; row 0 has no interval and repeats the first one's
+    step.  Where the record is a part of another one, `unit` has the variances for that one.
+    """
+    model, layout = system.model, system.layout
+    model.check_inputs(record.input_names)
+    used = [record.input_names.index(name) for name in model.input_names]
+    steps = step_lengths(record) / substeps
+    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + BEYOND
+    scales = layout.scales(steps) if record.dt is None else None
+    inputs = record.input_derivatives(derivatives)[:, used, :]
+    before = np.maximum(np.arange(record.samples) - 1, 0)
+    return Sample(
+        grid=record.input_grid(substeps)[:, :, used],
+        inputs=_values_only(inputs) if system.restarts else inputs,
+        departure=inputs[before],
+        outputs=measured(record, model),
+        unit=units(system, steps[1:], substeps) if unit is None else unit,
+        scales=np.tile(layout.scales(steps[0]), (record.samples, 1)) if scales is None else scales,
+        step=steps,
+        rescale=None if scales is None else scales[before] / scales,
+    )
+
+
+def units(
+    system: System, steps: Float[np.ndarray, " interval"], substeps: int
+) -> Float[np.ndarray, "sample substep coordinate"]:
+    """Variances of the ODE residual for unit diffusion; ones for the first sample, which has no interval."""
+    layout = system.layout
+    pairs = zip(layout.orders, layout.smoothness, strict=True)
+    table = np.stack([unit_variances(q, n, steps, substeps, system.restarts) for n, q in pairs], axis=-1)
+    return np.concatenate([np.ones((1, *table.shape[1:])), table])
+
+
+ROOM = 32
+"""Steps an interval that a compiled program has room for, where it has more than one."""
+
+
+def with_room(samples: Sample) -> Sample:
+    """The same samples in arrays with room for more steps: a program for them serves any number of steps up to that."""
+    count = samples.grid.shape[1]
+    room = ROOM * -(-count // ROOM)
+
+    def widen(leaf: np.ndarray) -> np.ndarray:
+        return np.concatenate([leaf, np.repeat(leaf[:, -1:], room - count, axis=1)], axis=1)
+
+    return samples._replace(grid=widen(samples.grid), unit=widen(samples.unit), count=np.full(len(samples.grid), count))
+
+
+def _values_only(inputs: np.ndarray) -> np.ndarray:
+    """Inputs without derivatives: with restarts, higher derivatives at the start are renewed before they are used, and
+    a stream would not know them."""
+    return np.concatenate([inputs[..., :1], np.zeros_like(inputs[..., 1:])], axis=-1)
+
+
+def step_lengths(record: Record) -> np.ndarray:
+    """Length of the interval before each sample; the first sample repeats the first interval's."""
+    if record.dt is not None:
+        return np.full(record.samples, record.dt)
+    lengths = np.diff(record.time)
+    return np.concatenate([lengths[:1], lengths])
+
+
+def measured(record: Record, model: Model) -> Float[np.ndarray, "sample output"]:
+    """Outputs in the model's order; one that the record does not have is missing throughout."""
+    missing = np.full(record.samples, np.nan)
+    return np.stack([record.outputs.get(name, missing) for name in model.output_names], axis=-1)

@@ -1,0 +1,1 @@
+"""Smoothed states and sample paths: backwards through what the filter went through."""

@@ -1,0 +1,112 @@
+"""The Gaussians of many points and particles at once: one step forwards, and the law of looking back over it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from probsysid.odefilter.arrays.batched import Lanes, fit_lanes
+from probsysid.odefilter.arrays.lapack import Lapack
+from probsysid.odefilter.arrays.sqrt_algebra import Algebra, Law, SparseRows, Step
+from probsysid.odefilter.filter import map_blocks
+from probsysid.odefilter.layout import Layout
+
+Numbers = np.ndarray | Array
+
+CACHE = 2**17
+"""Bytes that the largest matrices of a block may take."""
+
+
+class Gaussian(NamedTuple):
+    """Mean and factor of all components, at every point and for every particle."""
+
+    mean: Float[Numbers, "point D particle"]
+    factor: Float[Numbers, "point D D particle"]
+
+    @property
+    def sd(self) -> Float[Numbers, "point D particle"]:
+        return jnp.sqrt(jnp.sum(jnp.square(self.factor), axis=2))
+
+
+@dataclass(frozen=True)
+class Points:
+    """A layout's states in physical units.  A step's units are those of `Layout.scales`, in which transition and noise
+    are the same for steps of all lengths."""
+
+    layout: Layout
+
+    @cached_property
+    def algebra(self) -> Algebra:
+        """How matrices are worked on: decided by the largest."""
+        return Lanes() if fit_lanes(self._largest, self._largest) else Lapack()
+
+    @property
+    def _largest(self) -> int:
+        return 2 * self.layout.size
+
+    @cached_property
+    def _step(self) -> Step:
+        return Step(SparseRows.of(self.layout.transition), self.layout.process_factor)
+
+    def predicted(
+        self,
+        leaving: Gaussian,
+        variance: Float[Numbers, "point coordinate particle"],
+        units: Float[Numbers, "point D"],
+    ) -> Gaussian:
+        """States after a step, from those before and its squared diffusion."""
+
+        def predict(mean: Any, factor: Any, sigma: Any, units: Any) -> tuple[Any, Any]:
+            mean, factor = self.algebra.predicted(self._step, mean / units, factor / units[:, None], sigma)
+            return mean * units, factor * units[:, None]
+
+        return Gaussian(*self._over(predict, *leaving, self._sigma(variance), units[..., None]))
+
+    def given_next(
+        self,
+        leaving: Gaussian,
+        variance: Float[Numbers, "point coordinate particle"],
+        units: Float[Numbers, "point D"],
+    ) -> Law:
+        """The laws of states given those after a step."""
+
+        def law(mean: Any, factor: Any, sigma: Any, units: Any) -> Law:
+            found = self.algebra.given_next(self._step, mean / units, factor / units[:, None], sigma)
+            return Law(found.gain * units[:, None] / units, found.offset * units, found.factor * units[:, None])
+
+        return self._over(law, *leaving, self._sigma(variance), units[..., None])
+
+    def before_restart(self, filtered: Gaussian, laws: Law) -> Law:
+        """The laws of states before a restart, from those of the states after it: the physical components are the same,
+        and they have nothing else in common."""
+        algebra, physical = self.algebra, np.array(self.layout.physical)
+
+        def through(mean: Any, factor: Any, after: Law) -> Law:
+            return algebra.chained(algebra.given_part(physical, mean, factor), after)
+
+        return self._over(through, *filtered, laws)
+
+    def _sigma(self, variance: Float[Numbers, "point coordinate particle"]) -> Float[Numbers, "point D particle"]:
+        return jnp.sqrt(variance)[:, np.array(self.layout.coordinate)]
+
+    def _over(self, function: Callable[..., Any], *arrays: Any) -> Any:
+        """Map a function made of the algebra's operations over points, the first axis of arrays, and particles, the
+        last."""
+        points, *_, particles = jax.tree.leaves(arrays)[0].shape
+
+        def in_lanes(leaf: Any) -> Any:
+            leaf = jnp.broadcast_to(leaf, (*leaf.shape[:-1], particles))
+            return jnp.moveaxis(leaf, 0, -2).reshape(*leaf.shape[1:-1], points * particles)
+
+        def back(leaf: Any) -> Any:
+            return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], points, particles), -2, 0)
+
+        side_by_side = self.algebra.side_by_side(function)
+        block = max(1, CACHE // (8 * self._largest**2))
+        found = map_blocks(lambda given: side_by_side(*given), jax.tree.map(in_lanes, arrays), block)
+        return jax.tree.map(back, found)

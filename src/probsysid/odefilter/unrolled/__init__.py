@@ -1,0 +1,1 @@
+"""The filter for small states, its algebra written out number by number."""

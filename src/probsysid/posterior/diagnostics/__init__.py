@@ -1,0 +1,1 @@
+"""Can the posterior be trusted?  Integration, residuals, identifiability, where the variance comes from."""

@@ -1,0 +1,132 @@
+"""Is the integration accurate enough for these data?  The verdict at the end of a run.
+
+The final particles are computed once more with twice the integration steps.  Importance weights between the two
+posteriors, smoothed by Vehtari et al.'s Pareto method, say how far each quantity moves and how its spread changes: in
+units of the posterior standard deviation, which is all that matters.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from probsysid._internal.errors import SamplingError
+from probsysid.odefilter.solver import Solver
+from probsysid.posterior import psis
+from probsysid.smc import adaptive_substeps
+from probsysid.smc.adaptive_substeps import Computed, Graded
+from probsysid.smc.ibis import Run
+from probsysid.smc.options import Sampler
+from probsysid.smc.rejuvenate import Rejuvenation
+from probsysid.smc.weights import normalise
+
+NEGLIGIBLE = 0.25
+"""Posterior standard deviations that a mean may move by, and relative change that a spread may have."""
+
+UNRELIABLE = 0.7
+"""Pareto shape beyond which importance weights say nothing (Vehtari et al. 2024)."""
+
+
+@dataclass(frozen=True)
+class Adequacy:
+    """What a finer integration would change."""
+
+    substeps: int
+    finer: int
+    shape: float
+    """Pareto shape of the importance weights, k-hat."""
+    shift: dict[str, float]
+    """By how many posterior standard deviations each mean moves."""
+    spread: dict[str, float]
+    """Standard deviation with the finer integration over that with this one."""
+
+    @property
+    def adequate(self) -> bool:
+        """Whether nothing that matters would change."""
+        moves = [abs(value) for value in self.shift.values()]
+        widths = [abs(value - 1) for value in self.spread.values()]
+        return self.shape < UNRELIABLE and max(moves + widths) <= NEGLIGIBLE
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        steps = f"{self.substeps} step{'s' * (self.substeps > 1)} a sample"
+        if self.shape >= UNRELIABLE:
+            return f"integration with {steps} is not accurate enough: with {self.finer} the posterior is another one."
+        name = max(self.shift, key=lambda key: abs(self.shift[key]))
+        size = f"integration error moves {name} by {abs(self.shift[name]):.2g} posterior sd, the others less"
+        return f"{size}: {'negligible' if self.adequate else 'not negligible'} ({steps} against {self.finer})."
+
+
+def assess(run: Run, finer: Computed, values: dict[str, np.ndarray]) -> Adequacy:
+    """Compare the run's particles with themselves at a finer level; `values` are the scalar quantities."""
+    ratios = adaptive_substeps.log_ratios(run, finer).ravel()
+    return compare(run.normalised_weights, ratios, values, 2**run.level, 2 ** (run.level + 1))
+
+
+def compare(
+    weights: np.ndarray, ratios: np.ndarray, values: Mapping[str, np.ndarray], substeps: int, finer: int
+) -> Adequacy:
+    """What a posterior becomes when each particle's log likelihood changes by its entry in `ratios`."""
+    alive = (weights > 0) & np.isfinite(ratios)
+    if not alive.any():
+        return Adequacy(substeps, finer, np.inf, dict.fromkeys(values, np.nan), {})
+    relative, shape = smoothed(ratios[alive])
+    new = weights[alive] * relative
+    new /= new.sum()
+    old = weights[alive] / weights[alive].sum()
+    shift, spread = {}, {}
+    for name, value in values.items():
+        x = value[alive]
+        mean, sd = old @ x, np.sqrt(old @ (x - old @ x) ** 2)
+        shift[name] = float((new @ x - mean) / sd)
+        spread[name] = float(np.sqrt(new @ (x - new @ x) ** 2) / sd)
+    lost = 1 - weights[alive].sum()
+    return Adequacy(substeps, finer, shape if lost < 0.01 else np.inf, shift, spread)
+
+
+def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Importance weights that sum to one, their tail smoothed (Vehtari et al. 2024), and its Pareto shape."""
+    weights, alive = np.zeros(len(log_weights)), np.isfinite(log_weights)
+    if not alive.any():
+        return weights, np.inf
+    logs, shape = psis.smoothed(log_weights[alive])
+    weights[alive] = normalise(logs)
+    return weights, shape
+
+
+def facts(found: Adequacy, shares: pd.DataFrame) -> dict[str, Any]:
+    """What a posterior's settings say about it."""
+    return {
+        "solver_verdict": found.verdict,
+        "solver_adequate": found.adequate,
+        "solver_check": {"pareto_shape": found.shape, "shift": found.shift, "spread": found.spread},
+        "uncertainty": shares.to_dict(orient="index"),
+    }
+
+
+def settle(
+    run: Run, target: Graded, sampler: Sampler, values: Callable[[Run], dict[str, np.ndarray]]
+) -> tuple[Run, Adequacy, Computed, tuple[Rejuvenation, ...]]:
+    """The run at a level that is adequate, or at the finest, and the last comparison.
+
+    `values` maps a run to its scalar quantities by name.
+    """
+    rejuvenations: tuple[Rejuvenation, ...] = ()
+    while True:
+        run, finer = adaptive_substeps.compute(run, target, run.level + 1)
+        found = assess(run, finer, values(run))
+        if found.adequate or run.level == adaptive_substeps.FINEST:
+            return run, found, finer, rejuvenations
+        try:
+            run, more = adaptive_substeps.change(run, target, finer, run.level + 1, sampler)
+        except SamplingError:  # the finer level has no particles to go on with: keep what there is, with its verdict
+            return run, found, finer, rejuvenations
+        rejuvenations += more
+
+
+def chosen(solver: Solver, level: int) -> Solver:
+    """The solver with its automatic number of steps made definite."""
+    return replace(solver, substeps=2**level)

@@ -1,0 +1,110 @@
+"""Where the variance of a posterior comes from: measurement noise, integration error, model error.
+
+The share of a source is what would go away without it.  Without integration error means with an integration so fine
+that none is left, without model error means with that diffusion set to zero.  The log likelihood is computed for all
+particles both ways; the curvature of the difference, found by regression, is the information that the source costs.
+This asks for the width of the other posterior and not for its place, so it works where the two lie far apart, too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from probsysid.data.record import Record
+from probsysid.model.problem import Question
+from probsysid.smc.proposals import cholesky, moments
+from probsysid.smc.target import browse
+from probsysid.targets.batch_target import Experiment
+
+FINER = 4
+"""How many times more integration steps count as free of integration error."""
+
+FEWEST = 2
+"""Particles for each coefficient of the regression; with fewer there is no answer."""
+
+Difference = Float[np.ndarray, " particle"]
+
+
+def split(
+    theta: Float[np.ndarray, "dimension particle"],
+    weights: Float[np.ndarray, " particle"],
+    values: Mapping[str, Float[np.ndarray, " particle"]],
+    differences: Mapping[str, Difference],
+) -> pd.DataFrame:
+    """Shares of each quantity's variance, one column a source; what no source accounts for is noise.
+
+    `differences` holds, for a source, the log likelihood without it minus that with it.  NaN where there are too few
+    particles to tell.
+    """
+    kept = (weights > 0) & np.all([np.isfinite(d) for d in differences.values()], axis=0)
+    if kept.sum() <= len(theta):
+        unknown = pd.DataFrame(np.nan, index=list(values), columns=["noise", *differences])
+        return unknown.rename_axis("parameter")
+    weights = weights[kept] / weights[kept].sum()
+    mean, covariance = moments(theta[:, kept], weights)
+    white = np.linalg.solve(cholesky(covariance), theta[:, kept] - mean[:, None])
+    precisions = {name: np.eye(len(white)) - curvature(white, weights, d[kept]) for name, d in differences.items()}
+    shares = {
+        name: {source: _share(white, weights, value[kept], p) for source, p in precisions.items()}
+        for name, value in values.items()
+    }
+    table = pd.DataFrame.from_dict(shares, orient="index", columns=list(differences))
+    total = table.sum(axis=1, skipna=False)
+    table = table.div(total.clip(lower=1.0), axis=0)
+    table.insert(0, "noise", (1 - total).clip(lower=0.0))
+    table.index.name = "parameter"
+    return table
+
+
+def curvature(
+    white: Float[np.ndarray, "dimension particle"], weights: Float[np.ndarray, " particle"], values: Difference
+) -> Float[np.ndarray, "dimension dimension"]:
+    """Matrix of second derivatives of a function of the whitened coordinates, by weighted quadratic regression."""
+    dimension = len(white)
+    rows, columns = np.triu_indices(dimension)
+    products = white[rows] * white[columns] * np.where(rows == columns, 0.5, 1.0)[:, None]
+    design = np.concatenate([np.ones((1, white.shape[1])), white, products])
+    if 1 / np.sum(weights**2) < FEWEST * len(design):
+        return np.full((dimension, dimension), np.nan)
+    root = np.sqrt(weights)
+    solution = np.linalg.lstsq((design * root).T, values * root, rcond=None)[0]
+    result = np.zeros((dimension, dimension))
+    result[rows, columns] = result[columns, rows] = solution[1 + dimension :]
+    return result
+
+
+def _share(white: np.ndarray, weights: np.ndarray, value: np.ndarray, precision: np.ndarray) -> float:
+    """How much of a quantity's variance goes away when the whitened precision grows from one to this."""
+    if not np.all(np.isfinite(precision)):
+        return float("nan")
+    slope = (white * weights) @ (value - weights @ value)
+    scales, directions = np.linalg.eigh(precision)
+    along = directions.T @ slope
+    return float(np.clip(1 - np.sum(along**2 / np.maximum(scales, 1.0)) / np.sum(along**2), 0.0, 1.0))
+
+
+def log_likelihood(question: Question, records: Sequence[Record], theta: np.ndarray) -> Difference:
+    """Of all samples, for each particle."""
+    experiment = Experiment(question, records, theta.shape[1])
+    _, likelihood, energy = browse(experiment, theta, experiment.samples)
+    return likelihood - energy
+
+
+def with_steps(question: Question, steps: int) -> Question:
+    """The same question with so many integration steps a sample."""
+    return replace(question, solver=replace(question.solver, substeps=steps))
+
+
+def without_model_error(question: Question, theta: np.ndarray) -> tuple[Question, np.ndarray]:
+    """The same question without model error, and the particles that go with it."""
+    rows = [
+        row
+        for site in question.space.sites
+        if not str(site.name).startswith("model_error.")
+        for row in range(site.start, site.start + site.size)
+    ]
+    solver = replace(question.solver, model_error=())
+    return replace(question, model_error={}, solver=solver), theta[rows]

@@ -1,0 +1,235 @@
+"""Free-run simulation: every particle's model integrated accurately from an initial state, and scored.
+
+Classical Runge-Kutta of order four, with as many steps a sample as it takes: the number is doubled on a few particles
+until the outputs stop changing.  Inputs follow their intersample behaviour; a jump at a sample is seen from the
+right side on each of its sides.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jax import lax
+from jaxtyping import Float
+
+from probsysid._internal.errors import InputError
+from probsysid.data.record import Record
+from probsysid.model.model import Model
+from probsysid.odefilter.filter import map_blocks
+from probsysid.odefilter.filter_inputs import step_lengths
+
+ACCURACY = 1e-6
+"""Largest change of the outputs on halving the step, relative to their range, at which the step is fine enough."""
+
+MOST_STEPS = 64
+BLOCK = 64
+PILOTS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Simulated outputs of every particle, and how they compare to the measured ones.
+
+    `skip` samples at the start are left out of every score.
+    """
+
+    record: Record
+    outputs: dict[str, Float[np.ndarray, "particle sample"]]
+    weights: Float[np.ndarray, " particle"]
+    steps: int
+    """Integration steps a sample."""
+    integration_error: float
+    """Estimated error of the integration, relative to the range of the outputs."""
+    skip: int = 0
+
+    @cached_property
+    def scored(self) -> tuple[str, ...]:
+        """Outputs that were measured."""
+        return tuple(name for name in self.outputs if name in self.record.outputs)
+
+    def rmse(self, output: str | None = None) -> "Scores":
+        """Root mean square error of each particle."""
+        return self._scores(output, lambda error, measured: np.sqrt(np.nanmean(error**2, axis=1)))
+
+    def nrmse(self, output: str | None = None) -> "Scores":
+        """The same relative to the standard deviation of the measured output."""
+        return self._scores(output, lambda error, measured: np.sqrt(np.nanmean(error**2, axis=1)) / np.nanstd(measured))
+
+    def fit(self, output: str | None = None) -> "Scores":
+        """Fit in percent, 100 (1 - NRMSE): 100 is perfect, 0 is as good as the mean."""
+        return self._scores(
+            output, lambda error, measured: 100 * (1 - np.sqrt(np.nanmean(error**2, axis=1)) / np.nanstd(measured))
+        )
+
+    def mean(self, output: str | None = None) -> Float[np.ndarray, " sample"]:
+        """Posterior mean of a simulated output."""
+        return self.weights @ self.outputs[self._output(output)]
+
+    def band(self, level: float = 0.9, output: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of an interval that holds `level` of the posterior, at every sample."""
+        values = self.outputs[self._output(output)]
+        order = np.argsort(values, axis=0)
+        cumulative = np.cumsum(self.weights[order], axis=0)
+        ends = []
+        for quantile in ((1 - level) / 2, (1 + level) / 2):
+            rank = np.minimum((cumulative < quantile).sum(axis=0), len(values) - 1)
+            ends.append(values[order[rank, np.arange(values.shape[1])], np.arange(values.shape[1])])
+        return ends[0], ends[1]
+
+    def _output(self, output: str | None) -> str:
+        names = tuple(self.outputs)
+        if output is None and (len(names) == 1 or len(self.scored) == 1):
+            return names[0] if len(names) == 1 else self.scored[0]
+        if output not in names:
+            raise InputError(f"output is {output!r}; name one of: {', '.join(names)}.")
+        return output
+
+    def _scores(self, output: str | None, score: Any) -> "Scores":
+        name = self._output(output)
+        if name not in self.record.outputs:
+            raise InputError(f"the record has no measured {name!r} to compare with.")
+        measured = np.asarray(self.record.outputs[name])[self.skip :]
+        error = self.outputs[name][:, self.skip :] - measured
+        with np.errstate(divide="ignore", invalid="ignore"):  # an output that is constant has no spread to compare with
+            return Scores(score(error, measured), self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """A number for each particle; particles whose simulation blew up have NaN and are counted apart."""
+
+    values: Float[np.ndarray, " particle"]
+    weights: Float[np.ndarray, " particle"]
+
+    @property
+    def min(self) -> float:
+        return float(np.nanmin(self.values))
+
+    @property
+    def max(self) -> float:
+        return float(np.nanmax(self.values))
+
+    @property
+    def mean(self) -> float:
+        """Mean over the posterior."""
+        good = np.isfinite(self.values)
+        return float(self.weights[good] @ self.values[good] / np.sum(self.weights[good])) if good.any() else np.nan
+
+    @property
+    def failed(self) -> int:
+        """Particles whose simulation is not finite."""
+        return int(np.sum(~np.isfinite(self.values)))
+
+    def __repr__(self) -> str:
+        return f"Scores(min={self.min:.4g}, mean={self.mean:.4g}, max={self.max:.4g}, failed={self.failed})"
+
+    def to_series(self) -> pd.Series:
+        return pd.Series({"min": self.min, "mean": self.mean, "max": self.max})
+
+
+def simulate(
+    model: Model,
+    parameters: Mapping[str, Float[np.ndarray, "*shape particle"]],
+    initial: Float[np.ndarray, "component particle"],
+    record: Record,
+    steps: int | None = None,
+) -> tuple[dict[str, Float[np.ndarray, "particle sample"]], int, float]:
+    """Outputs of every particle at every sample, the steps a sample that it took, and the estimated relative error."""
+    model.check_inputs(record.input_names)
+    pilots = jax.tree.map(lambda leaf: leaf[..., :PILOTS], (dict(parameters), initial))
+    error = float("nan")
+    if steps is None:
+        steps, error = _fine_enough(model, pilots[0], pilots[1], record)
+    values = _run(model, dict(parameters), initial, record, steps)
+    return {name: np.asarray(values[:, j]).T for j, name in enumerate(model.output_names)}, steps, error
+
+
+def _fine_enough(model: Model, parameters: Any, initial: Any, record: Record) -> tuple[int, float]:
+    """Steps a sample at which the outputs of the pilots do not change any more, and the remaining error.
+
+    The error of order four falls sixteenfold on halving, hence the division by fifteen.
+    """
+    steps = 1
+    coarse = _run(model, parameters, initial, record, steps)
+    while True:
+        fine = _run(model, parameters, initial, record, 2 * steps)
+        reach = np.nanmax(np.abs(np.where(np.isfinite(fine), fine, np.nan)), initial=1e-300)
+        change = np.abs(fine - coarse) / reach
+        worst = float(np.max(np.where(np.isfinite(change), change, np.inf), initial=0.0))
+        if worst <= ACCURACY or 2 * steps >= MOST_STEPS:
+            return 2 * steps, worst / 15
+        steps, coarse = 2 * steps, fine
+
+
+def _run(model: Model, parameters: Any, initial: Any, record: Record, steps: int) -> np.ndarray:
+    used = [record.input_names.index(name) for name in model.input_names]
+    grid = record.input_grid(2 * steps)[:, :, used]
+    now = record.input_derivatives(0)[:, used, 0]
+    before = now[np.maximum(np.arange(record.samples) - 1, 0)]
+    lengths = step_lengths(record) / steps
+    return np.asarray(_integrate(model, steps)(parameters, jnp.asarray(initial), grid, now, before, lengths))
+
+
+_COMPILED: dict[tuple[int, int], Any] = {}
+
+
+def _integrate(model: Model, steps: int) -> Any:
+    """The compiled simulator of a model; kept as long as the model is."""
+    key = (id(model), steps)
+    if key not in _COMPILED or _COMPILED[key][0] is not model:
+        _COMPILED[key] = (model, jax.jit(_simulator(model, steps)))
+    return _COMPILED[key][1]
+
+
+def first_order_rates(model: Model, state: Any, inputs: Any, parameters: Any) -> Any:
+    """Time derivatives of all physical components: the model as a system of first order."""
+    highest = model.highest_derivatives(list(state), list(inputs), parameters)
+    rates, offset = [], 0
+    for order, top in zip(model.orders, highest, strict=True):
+        rates += [*state[offset + 1 : offset + order], top]
+        offset += order
+    return jnp.stack(rates)
+
+
+def _simulator(model: Model, steps: int) -> Any:
+    def outputs(state: Any, inputs: Any, parameters: Any) -> Any:
+        physical = list(state)
+        highest = model.highest_derivatives(physical, list(inputs), parameters)
+        return jnp.stack(model.measured(physical, highest, list(inputs), parameters))
+
+    rate = partial(first_order_rates, model)
+
+    def one(parameters: Any, start: Any, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
+        def sample(state: Any, item: Any) -> tuple[Any, Any]:
+            grid, now, before, length = item
+            ends = jnp.concatenate([before[None], grid])
+
+            def step(j: Any, state: Any) -> Any:
+                left, middle, right = ends[2 * j], ends[2 * j + 1], ends[2 * j + 2]
+                k1 = rate(state, left, parameters)
+                k2 = rate(state + 0.5 * length * k1, middle, parameters)
+                k3 = rate(state + 0.5 * length * k2, middle, parameters)
+                k4 = rate(state + length * k3, right, parameters)
+                return state + length / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+            state = lax.fori_loop(0, steps, step, state)
+            return state, outputs(state, now, parameters)
+
+        first = outputs(start, now[0], parameters)
+        _, rest = lax.scan(sample, start, (grid[1:], now[1:], before[1:], lengths[1:]))
+        return jnp.concatenate([first[None], rest])
+
+    def run(parameters: Any, initial: Any, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
+        batched = jax.vmap(one, in_axes=(-1, -1, None, None, None, None), out_axes=-1)
+
+        def block(part: Any) -> Any:
+            return batched(part[0], part[1], grid, now, before, lengths)
+
+        return map_blocks(block, (parameters, initial), BLOCK)
+
+    return run

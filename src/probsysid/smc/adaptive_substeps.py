@@ -1,0 +1,206 @@
+"""Choosing how accurately the target is computed, while the sampler runs.
+
+A target may come in levels, each computed with twice the integration steps of the one below.  After 2, 4, 8, ...
+samples the particles' likelihoods under the current level are compared with those of the next finer one.  What counts
+is how unevenly they differ over the posterior: a constant difference moves nothing.  Where it matters, the particles
+are taken over to the finer level, by new weights or, if these are too uneven, by tempering the difference with moves
+in between; where even the next coarser level makes no difference, that one is taken.  Evidence stays right: it is
+multiplied by the mean of the new weights.
+
+All decisions depend on the samples so far, so that a stream takes the same ones as a batch.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from probsysid._internal.errors import SamplingError
+from probsysid.smc import ibis
+from probsysid.smc import weights as w
+from probsysid.smc.ibis import Run, Step
+from probsysid.smc.options import Sampler
+from probsysid.smc.rejuvenate import Rejuvenation
+from probsysid.smc.target import Target, browse
+
+FIRST = 3
+"""Level at the start: particles from the prior may be stiffer than any that stay."""
+
+FINEST = 5
+
+TOLERANCE = 0.03
+"""Share of the effective sample size that going to the finer level may cost: a bias of about 0.17 sd at worst."""
+
+SPARE = 0.002
+"""The same for going to the coarser level."""
+
+
+class Graded(Target, Protocol):
+    """A target that comes in levels."""
+
+    @property
+    def graded(self) -> bool:
+        """Whether the level is to be chosen; otherwise there is only one."""
+        ...
+
+    def at(self, level: int) -> Target:
+        """The target at a level."""
+        ...
+
+
+class Computed(NamedTuple):
+    """All particles at some level."""
+
+    state: Any
+    likelihood: Float[np.ndarray, "part member"]
+
+
+def first_level(target: Graded) -> int:
+    """The level of a run that starts."""
+    return FIRST if target.graded else 0
+
+
+def forward(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, Step]:
+    """As `absorb`, at the run's level; after certain numbers of samples the level is looked at."""
+    if not target.graded:
+        return ibis.absorb(run, target, sampler)
+    stop = milestone(run.samples)
+    try:
+        after, step = ibis.absorb(run, target.at(run.level), sampler, stop)
+    except SamplingError:
+        if run.level == FINEST:
+            raise
+        return _retreat(run, target, sampler)
+    if after.samples < stop:
+        return after, step
+    adjusted, rejuvenations = adjust(after, target, sampler)
+    return adjusted, with_change(step, after, adjusted, rejuvenations)
+
+
+def _retreat(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, Step]:
+    """The run before the samples that it failed at, at a finer level: too coarse a level may lose every particle."""
+    nothing = Step(np.empty((0, run.islands)), np.empty((0, run.islands)))
+    if run.samples == 0:
+        return replace(run, level=run.level + 1), nothing
+    run, finer = compute(run, target, run.level + 1)
+    changed, rejuvenations = change(run, target, finer, run.level + 1, sampler)
+    return changed, with_change(nothing, run, changed, rejuvenations)
+
+
+def with_change(step: Step, before: Run, after: Run, rejuvenations: tuple[Rejuvenation, ...]) -> Step:
+    """The step, with what a change of level has done after it."""
+    rebased = after.evidence_by_island if after.level != before.level else step.rebased
+    return step._replace(rejuvenations=step.rejuvenations + rejuvenations, rebased=rebased)
+
+
+def milestone(samples: int) -> int:
+    """The next power of two, from 2."""
+    return max(2, 1 << samples.bit_length())
+
+
+def adjust(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, tuple[Rejuvenation, ...]]:
+    """The same posterior at a level that will do: as many levels finer as needed, or one coarser."""
+    level = run.level
+    rejuvenations: tuple[Rejuvenation, ...] = ()
+    while run.level < FINEST:
+        run, finer = compute(run, target, run.level + 1)
+        if loss(run, finer) <= TOLERANCE:
+            break
+        run, more = change(run, target, finer, run.level + 1, sampler)
+        rejuvenations += more
+    if 0 < run.level == level:
+        run, coarser = compute(run, target, run.level - 1)
+        if loss(run, coarser) <= SPARE:
+            run, more = change(run, target, coarser, run.level - 1, sampler)
+            rejuvenations += more
+    return run, rejuvenations
+
+
+def compute(run: Run, target: Graded, level: int) -> tuple[Run, Computed]:
+    """The run's particles at another level; the run with the work counted."""
+    state, likelihood, energy = browse(target.at(level), run.flat_theta, run.samples)
+    factor = 2.0 ** (level - run.level)
+    work = factor * target.cost(run.samples) * likelihood.size
+    shape = run.log_likelihood.shape
+    return replace(run, work=run.work + work), Computed(state, (likelihood - energy).reshape(shape))
+
+
+def restored(run: Run, target: Graded) -> Run:
+    """A run that was saved without the filters' states, with them again."""
+    if run.samples == 0 or run.state is not None:
+        return run
+    state, _, _ = browse(target.at(run.level) if target.graded else target, run.flat_theta, run.samples)
+    return replace(run, state=state)
+
+
+def log_ratios(run: Run, other: Computed) -> Float[np.ndarray, "part member"]:
+    """Log likelihood at the other level minus that of the run; minus infinity for what is lost in either."""
+    with np.errstate(invalid="ignore"):
+        ratios = other.likelihood - run.log_likelihood
+    return np.where(np.isfinite(ratios), ratios, -np.inf)
+
+
+def loss(run: Run, other: Computed) -> float:
+    """Share of the effective sample size that going to the other level would cost: 0 for a constant difference."""
+    weights = run.normalised_weights
+    ratios = log_ratios(run, other).ravel()
+    alive = (weights > 0) & np.isfinite(ratios)
+    if not alive.any():
+        return 1.0
+    relative = np.exp(np.where(alive, ratios, -np.inf) - ratios[alive].max())
+    return 1.0 - float((weights @ relative) ** 2 / (weights @ relative**2))
+
+
+def change(
+    run: Run, target: Graded, other: Computed, level: int, sampler: Sampler
+) -> tuple[Run, tuple[Rejuvenation, ...]]:
+    """The run at another level: by new weights if they are even enough, else in several steps with moves."""
+    energy = -log_ratios(run, other)
+    weighted = replace(
+        run,
+        level=level,
+        state=other.state,
+        log_weights=run.log_weights - energy,
+        log_likelihood=other.likelihood,
+    )
+    if w.evenness(w.effective_size(weighted.log_weights), sampler.part_members) >= sampler.ess:
+        return weighted, ()
+    bridge = _Bridge(target.at(run.level), target.at(level), run.samples)
+    seed = np.random.SeedSequence([run.seed, run.samples, level]).generate_state(1)[0]
+    start = replace(run, samples=1, state=other.state, seed=int(seed))
+    moved, step = ibis.bring_in(start, bridge, sampler, energy, whole=False)
+    moved = replace(moved, samples=run.samples, seed=run.seed, level=level)
+    return moved, tuple(r._replace(sample=run.samples - 1) for r in step.rejuvenations)
+
+
+@dataclass(frozen=True)
+class _Bridge:
+    """Two levels as one target with two samples: all data at one level, and the difference to the other."""
+
+    before: Target
+    after: Target
+    stop: int
+
+    samples = 2
+
+    def sample_prior(self, key: Any, count: int) -> Any:
+        return self.before.sample_prior(key, count)
+
+    def log_prior(self, theta: Any) -> Any:
+        return self.before.log_prior(theta)
+
+    def limit(self, first: int) -> int:
+        return first + 1
+
+    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+        following, likelihood, energy = browse(self.before if first == 0 else self.after, theta, self.stop)
+        total = jnp.asarray(likelihood - energy)
+        return (total, -total[None]) if first == 0 else (following, (state - total)[None])
+
+    def describe(self, sample: int) -> str:
+        return self.after.describe(self.stop - 1)
+
+    def cost(self, stop: int) -> int:
+        return stop * self.before.cost(self.stop)

@@ -1,0 +1,103 @@
+"""Folders of results: whole or not there at all, and never in place of something else without a word.
+
+A run keeps its checkpoints and its log in `NAME.unfinished` beside the folder-to-be.  Results are written to a folder
+in there, which gets its place when it is complete.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from probsysid._internal.errors import InputError
+
+MARK = "summary.json"
+"""The file by which a folder is known to hold results."""
+
+
+def unfinished(out: Path) -> Path:
+    """Where a run keeps what it needs to go on."""
+    return out.with_name(out.name + ".unfinished")
+
+
+def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str], bool]) -> None:
+    """Raise unless results may be written to `out`."""
+    with _unwritable(out):
+        _check_free(out, resume, overwrite, ask)
+        _try_folder(unfinished(out))
+
+
+def check_file(path: Path) -> None:
+    """Raise unless a file may be written; nothing is left behind.  Better now than after a long run."""
+    with _unwritable(path):
+        if not path.name or path.is_dir():
+            raise InputError(f"{path} is a folder; name a file.")
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
+        there = path.exists()
+        path.open("ab").close()
+        if not there:
+            path.unlink()
+
+
+@contextmanager
+def _unwritable(path: Path) -> Iterator[None]:
+    """What the system has against a path, as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}..."
+        raise InputError(f"nothing can be written to {shown}: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _try_folder(left: Path) -> None:
+    """Make a folder and take it away again, with those above it: the only sure way to know."""
+    missing = [folder for folder in (left, *left.absolute().parents) if not folder.exists()]
+    try:
+        left.mkdir(parents=True, exist_ok=True)
+    finally:
+        for folder in missing:
+            if folder.is_dir():
+                folder.rmdir()
+
+
+def _check_free(out: Path, resume: bool, overwrite: bool, ask: Callable[[str], bool]) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file; choose another folder with --out.")
+    if out.exists() and any(out.iterdir()):
+        if not (out / MARK).exists():
+            raise InputError(f"{out} exists and holds something else than results; choose another folder with --out.")
+        if not overwrite and not ask(f"{out} holds results already. Replace them?"):
+            raise InputError(f"{out} holds results already; choose another folder with --out, or add --overwrite.")
+    left = unfinished(out)
+    if left.exists() and not left.is_dir():
+        raise InputError(f"{left} is a file, in the place of an unfinished run; move it away.")
+    if left.exists() and not resume and not overwrite:
+        if not ask(f"{left} holds an unfinished run. Throw it away and start anew?"):
+            raise InputError(f"{left} holds an unfinished run; go on with --resume, or start anew with --overwrite.")
+        shutil.rmtree(left)
+    elif left.exists() and not resume:
+        shutil.rmtree(left)
+    if resume and not left.exists():
+        raise InputError(f"there is no unfinished run to resume: {left} does not exist.")
+
+
+@contextmanager
+def complete(out: Path) -> Iterator[Path]:
+    """A folder to write into, which becomes `out` at the end, in the place of what was there; or nothing at all."""
+    left = unfinished(out)
+    results, replaced = left / "results", left / "replaced"
+    shutil.rmtree(results, ignore_errors=True)  # of a run that was killed just here
+    results.mkdir(parents=True)
+    try:
+        yield results
+        shutil.rmtree(replaced, ignore_errors=True)
+        if out.exists():
+            os.replace(out, replaced)
+        os.replace(results, out)
+        shutil.rmtree(replaced, ignore_errors=True)
+    finally:
+        shutil.rmtree(results, ignore_errors=True)
+        with suppress(OSError):  # there are checkpoints in it
+            left.rmdir()

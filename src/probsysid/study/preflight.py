@@ -1,0 +1,300 @@
+"""A look at a study before a long run: data, priors, step, and the time it will take."""
+
+import time as clock
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from probsysid.data.record import Record
+from probsysid.model.initial_state import gaussian_moments
+from probsysid.model.model import Model
+from probsysid.posterior.simulate import first_order_rates, simulate
+from probsysid.study.resolve import Candidate, Measured, Plan
+from probsysid.targets.batch_target import Experiment
+
+LOOK = 2000
+"""Samples of each record that the prior is simulated on."""
+
+CLIPPED_RUN = 4
+"""Equal samples in a row at the largest or smallest value that count as clipped."""
+
+FAR = 30.0
+"""Factor between typical sizes beyond which units are doubted."""
+
+COARSE = 1.0
+"""Radians of the fastest motion in one step beyond which the step is long."""
+
+SWEEPS = (5.0, 30.0)
+"""Sweeps over the data that a run takes for each unknown, few and many; from runs on oscillators."""
+
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
+"""Endings of the names of pictures."""
+
+PILOTS = 16
+POINTS = 40
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence; a warning is worth a look."""
+
+    text: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class PriorSimulation:
+    """Outputs for constants drawn from the prior, on the beginning of a training record."""
+
+    name: str
+    record: Record
+    outputs: dict[str, np.ndarray]
+    """(draw, sample), finite draws only."""
+    failed: int
+    rates: np.ndarray
+    """Fastest rate of each draw, radians a second."""
+
+
+def check_plan(plan: Plan, candidate: Candidate, draws: int, seed: int) -> tuple[list[Finding], list[PriorSimulation]]:
+    """Everything that is worth saying about one model of a study."""
+    findings = [finding for measured in plan.measured for finding in data_findings(measured)]
+    simulations = []
+    for index, measured in enumerate(plan.trained):
+        assert measured.train is not None
+        record = measured.record[measured.train]
+        record = record[: min(record.samples, LOOK)]
+        simulations.append(_simulate_prior(candidate, measured.name, record, index, draws, seed))
+        found = [*prior_findings(simulations[-1]), *step_findings(simulations[-1], plan.solver.steps)]
+        which = f"{measured.name}: " if len(plan.trained) > 1 else ""
+        findings += [replace(finding, text=which + finding.text) for finding in found]
+    findings.append(time_finding(plan, candidate))
+    return findings, simulations
+
+
+# Data
+
+
+def data_findings(measured: Measured) -> list[Finding]:
+    """What can be seen in a record without a model."""
+    record, name = measured.record, measured.name
+    sampling = "non-uniform" if record.dt is None else f"dt = {record.dt:.6g} s"
+    ranges = [
+        f"{word} {part.stop - part.start}"
+        for word, part in (("train", measured.train), ("test", measured.test))
+        if part
+    ]
+    findings = [Finding(f"{name}: {record.samples} samples, {sampling}, {record.duration:.6g} s; {', '.join(ranges)}")]
+    findings += [Finding(f"{name}: {note}", warning="kept" in note or "flatter" in note) for note in measured.notes]
+    for channel, values in {**record.inputs, **record.outputs}.items():
+        findings += _channel_findings(name, channel, np.asarray(values), channel in record.outputs)
+    return findings
+
+
+def _channel_findings(record: str, channel: str, values: np.ndarray, measured: bool) -> list[Finding]:
+    where, finite = f"{record}: {channel}", values[np.isfinite(values)]
+    findings = []
+    missing = len(values) - len(finite)
+    if missing:
+        findings.append(
+            Finding(f"{where}: {missing} of {len(values)} samples are missing", missing > 0.2 * len(values))
+        )
+    if len(finite) and np.ptp(finite) == 0:
+        findings.append(Finding(f"{where} is constant ({finite[0]:.6g})", True))
+        return findings
+    for word, extreme in (("largest", np.max(finite)), ("smallest", np.min(finite))):
+        longest, count = clipped(finite, extreme)
+        if measured and longest >= CLIPPED_RUN:
+            text = f"{count} samples sit at its {word} value {extreme:.6g}, up to {longest} in a row"
+            findings.append(Finding(f"{where} may be clipped: {text}", True))
+    if measured and _is_coarse(finite):
+        findings.append(Finding(f"{where} has only {len(np.unique(finite))} different values: is it quantised?", True))
+    return findings
+
+
+def clipped(values: np.ndarray, extreme: float) -> tuple[int, int]:
+    """Longest run of samples at an extreme, and how many there are in runs."""
+    at = np.concatenate([[0], (values == extreme).astype(int), [0]])
+    edges = np.flatnonzero(np.diff(at)).reshape(-1, 2)
+    lengths = edges[:, 1] - edges[:, 0]
+    long = lengths[lengths >= 2]
+    return int(lengths.max(initial=0)), int(long.sum())
+
+
+def _is_coarse(values: np.ndarray) -> bool:
+    return len(values) > 200 and len(np.unique(values)) < 12
+
+
+# The prior
+
+
+def _simulate_prior(
+    candidate: Candidate, name: str, record: Record, index: int, draws: int, seed: int
+) -> PriorSimulation:
+    question, model = candidate.question, candidate.model
+    values = {
+        k: np.asarray(v) for k, v in question.space.values(question.space.sample(jax.random.key(seed), draws)).items()
+    }
+    parameters = {p: values.get(p, np.full(draws, question.priors.get(p, np.nan))) for p in model.parameter_names}
+    random = np.random.default_rng(seed)
+    start = np.stack([_start(question, values, index, n, draws, random) for n in model.physical_names])
+    observer = _with_states(model)
+    outputs, _, _ = simulate(observer, parameters, start, record)
+    finite = np.all([np.all(np.isfinite(v), axis=1) for v in outputs.values()], axis=0)
+    rates = _fastest_rates(model, {k: v[..., finite] for k, v in parameters.items()}, outputs, finite, record)
+    kept = {key: outputs[key][finite] for key in model.output_names}
+    return PriorSimulation(name, record, kept, int(np.sum(~finite)), rates)
+
+
+def _start(question: Any, values: Any, index: int, name: str, draws: int, random: np.random.Generator) -> np.ndarray:
+    """Draws of one component of the initial state."""
+    sampled = values.get(question.initial_name(index, name))
+    if sampled is not None:
+        return sampled
+    mean, sd = gaussian_moments(name, question.initials[index][name])
+    return mean + sd * random.standard_normal(draws)
+
+
+def _with_states(model: Model) -> Model:
+    """The same model, telling its states as well."""
+    assert model.outputs is not None
+    outputs = model.outputs
+    return Model(
+        model.coordinates,
+        model.dynamics,
+        lambda s, u, p: {**outputs(s, u, p), **{f"state {n}": s[n] for n in model.physical_names}},
+        name=model.name,
+    )
+
+
+def _fastest_rates(model: Model, parameters: Any, outputs: Any, finite: np.ndarray, record: Record) -> np.ndarray:
+    """Largest eigenvalue of the linearised system, the median over some points of each draw's path."""
+    count = min(int(finite.sum()), PILOTS)
+    if count == 0:
+        return np.empty(0)
+    at = np.linspace(0, record.samples - 1, min(POINTS, record.samples)).astype(int)
+    used = [record.input_names.index(name) for name in model.input_names]
+    inputs = record.input_derivatives(0)[at][:, used, 0]
+    states = np.stack([outputs[f"state {n}"][finite][:count][:, at] for n in model.physical_names])
+
+    rate = partial(first_order_rates, model)
+    over_time = jax.vmap(jax.jacfwd(rate), in_axes=(-1, 0, None))
+    over_draws = jax.jit(jax.vmap(over_time, in_axes=(1, None, -1)))
+    chosen = {k: v[..., :count] for k, v in parameters.items()}
+    jacobians = np.nan_to_num(np.asarray(over_draws(jnp.asarray(states), inputs, chosen)), posinf=0, neginf=0)
+    return np.asarray(np.median(np.abs(np.linalg.eigvals(jacobians)).max(axis=-1), axis=1))
+
+
+def prior_findings(simulation: PriorSimulation) -> list[Finding]:
+    """Do the prior's simulations and the data have anything to do with each other?"""
+    total = simulation.failed + len(next(iter(simulation.outputs.values())))
+    findings = []
+    if simulation.failed:
+        text = f"{simulation.failed} of {total} simulations from the prior do not stay finite"
+        findings.append(Finding(text, simulation.failed > 0.2 * total))
+    if simulation.failed == total:
+        return findings
+    for name, values in simulation.outputs.items():
+        if name not in simulation.record.outputs:
+            continue
+        measured = np.asarray(simulation.record.outputs[name])
+        size = float(np.nanstd(measured))
+        if not size > 0:
+            continue
+        ratio = float(np.median(np.std(values, axis=1))) / size
+        low, high = np.quantile(values, [0.02, 0.98], axis=0)
+        reached = float(np.nanmean((measured >= low - 0.05 * size) & (measured <= high + 0.05 * size)))
+        text = f"{name}: simulations from the prior are typically {ratio:.2g} times as large as the data"
+        if ratio > FAR or ratio < 1 / FAR:
+            findings.append(Finding(f"{text}: look at the units, the columns and the priors", True))
+        elif reached < 0.8:
+            text = f"{text}, but their middle 96 % holds only {100 * reached:.0f} % of the data"
+            findings.append(Finding(f"{text}: are the priors wide enough?", True))
+        else:
+            findings.append(Finding(f"{text}; their middle 96 % holds {100 * reached:.0f} % of the data"))
+    return findings
+
+
+def step_findings(simulation: PriorSimulation, steps: int) -> list[Finding]:
+    """Does the sampling step fit the model's fastest motion, and the record its slowest?"""
+    if len(simulation.rates) == 0:
+        return []
+    record = simulation.record
+    rate = float(np.median(simulation.rates))
+    step = float(np.median(np.diff(record.time))) / steps
+    radians = rate * step
+    scale = f"the model's fastest time scale is typically {1 / rate if rate > 0 else np.inf:.3g} s (1/rate)"
+    if radians > 30:
+        text = f"{scale}, the step {step:.3g} s: are times in seconds, and the priors right?"
+        return [Finding(text, True)]
+    if radians > COARSE:
+        needed = int(np.ceil(radians * steps / COARSE))
+        text = f"{scale}, the step {step:.3g} s: that is long; set solver.substeps = {needed} or more"
+        return [Finding(text, True)]
+    if rate * record.duration < 0.3:
+        text = f"{scale}, the record only {record.duration:.3g} s: are times in seconds, and the priors right?"
+        return [Finding(text, True)]
+    return [Finding(f"{scale}, the step {step:.3g} s: that fits")]
+
+
+# Time
+
+
+def time_finding(plan: Plan, candidate: Candidate) -> Finding:
+    """Time one stretch of the filter, and multiply."""
+    experiment = Experiment(candidate.question, plan.training, plan.sampler.particles)
+    theta = np.asarray(experiment.sample_prior(jax.random.key(0), plan.sampler.particles))
+    began = clock.perf_counter()
+    state, _ = experiment.advance(None, theta, 0, 1)
+    last = experiment.limit(1)
+    jax.block_until_ready(experiment.advance(state, theta, 1, last))
+    compiled = clock.perf_counter() - began
+    began = clock.perf_counter()
+    jax.block_until_ready(experiment.advance(state, theta, 1, last))
+    seconds = (clock.perf_counter() - began) / (last - 1) * experiment.samples
+    unknowns = len(candidate.question.space.names)
+    few, many = (compiled + seconds * sweeps * unknowns for sweeps in SWEEPS)
+    return Finding(
+        f"identifying {unknowns} unknowns from {experiment.samples} samples with {plan.sampler.particles} particles "
+        f"will take about {_duration(few)} to {_duration(many)}"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+# The picture
+
+
+def draw_prior(plan: Plan, candidate: Candidate, simulations: list[PriorSimulation], path: Path) -> None:
+    """Data over the band and some of the paths that the prior simulates."""
+    import matplotlib.pyplot as plt
+
+    panels = [(s, name) for s in simulations for name in s.outputs if name in s.record.outputs]
+    figure, axes = plt.subplots(len(panels), 1, figsize=(9, 1 + 2.6 * len(panels)), squeeze=False, layout="constrained")
+    for axis, (simulation, name) in zip(axes[:, 0], panels, strict=True):
+        values, record = simulation.outputs[name], simulation.record
+        measured = np.asarray(record.outputs[name])
+        if len(values):
+            low, high = np.quantile(values, [0.05, 0.95], axis=0)
+            axis.fill_between(record.time, low, high, color="C0", alpha=0.2, lw=0, label="90 % of the prior")
+            axis.plot(record.time, values[:5].T, color="C0", lw=0.7, alpha=0.6)
+            axis.plot([], [], color="C0", lw=0.7, label="draws from the prior")
+        axis.plot(record.time, measured, color="0.1", lw=1.0, label="measured")
+        axis.set_ylabel(record.label(name))
+        axis.set_title(f"{candidate.name}: {simulation.name}", loc="left", fontsize="small")
+        reach = np.nanmax(np.abs(measured - np.nanmean(measured)), initial=0.0) or 1.0
+        centre, (bottom, top) = float(np.nanmean(measured)), axis.get_ylim()
+        if top - bottom > 40 * reach:  # a prior far too wide must not hide the data
+            axis.set_ylim(centre - 20 * reach, centre + 20 * reach)
+    axes[0, 0].legend(frameon=False, fontsize="small", ncols=3, loc="upper right")
+    axes[-1, 0].set_xlabel("time [s]")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

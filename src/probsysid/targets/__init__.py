@@ -1,0 +1,1 @@
+"""The posterior density that the sampler explores, with energies from the ODE filter."""

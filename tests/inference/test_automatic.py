@@ -1,0 +1,158 @@
+"""The default solver: steps chosen from the data, the verdict, and where the uncertainty comes from."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import probsysid as ps
+from probsysid import dist
+from probsysid.posterior.diagnostics.solver_check import settle
+from probsysid.posterior.diagnostics.variance_decomposition import curvature, split
+from probsysid.posterior.simulate import simulate
+from probsysid.smc import ibis
+from tests.smc.conjugate import EnergyTarget, Regression
+
+
+class Lost(EnergyTarget):
+    """No particle survives at any level but the coarsest."""
+
+    def at(self, level: int) -> EnergyTarget:
+        return replace(self, energy=lambda theta, sample: np.full(theta.shape[1], np.nan)) if level else self
+
+
+# About 9 samples a period: one step of q = 3 is far too coarse.
+model = ps.Model(
+    {"x": 2},
+    lambda s, u, p: {"x": -p.c * s.dx - p.k * s.x - p.k3 * s.x**3},
+    lambda s, u, p: {"position": s.x},
+    name="free Duffing oscillator",
+)
+TRUTH = {"c": 0.05, "k": 1.0, "k3": 0.5}
+PRIORS = {"c": dist.LogNormal(-3, 0.5), "k": dist.LogNormal(0, 0.3), "k3": dist.LogNormal(-0.7, 0.5)}
+NOISE = {"position": 0.02}
+SAMPLES, DT = 60, 0.6
+SAMPLER = ps.Sampler(particles=256)
+
+
+@pytest.fixture(scope="module")
+def record() -> ps.Record:
+    clean = ps.Record(samples=SAMPLES, dt=DT)
+    values = {name: np.array([value]) for name, value in TRUTH.items()}
+    outputs, _, _ = simulate(model, values, np.array([[1.0], [0.0]]), clean, 64)
+    noisy = outputs["position"][0] + 0.02 * np.random.default_rng(3).standard_normal(SAMPLES)
+    return clean.replace(outputs={"position": noisy})
+
+
+def identify(record: ps.Record, **changes: object) -> ps.Posterior:
+    initial = {"x": dist.Normal(1.0, 0.05), "dx": dist.Normal(0.0, 0.05)}
+    return ps.identify(model, record, PRIORS, NOISE, initial, **({"sampler": SAMPLER} | changes))
+
+
+@pytest.fixture(scope="module")
+def automatic(record: ps.Record) -> ps.Posterior:
+    return identify(record)
+
+
+def test_steps_are_chosen_and_said(automatic: ps.Posterior) -> None:
+    assert automatic.question.solver.substeps > 1
+    assert "posterior sd" in automatic.verdict and "negligible" in automatic.verdict
+    assert automatic.settings["solver_adequate"]
+    assert automatic.settings["solver_check"]["pareto_shape"] < 0.7
+
+
+def test_the_truth_is_where_the_posterior_says(automatic: ps.Posterior) -> None:
+    for name, value in TRUTH.items():
+        assert abs(automatic.mean(name) - value) < 4 * automatic.sd(name)
+
+
+@pytest.mark.long
+def test_as_narrow_as_with_many_steps(automatic: ps.Posterior, record: ps.Record) -> None:
+    """Truncated far out, initial values are sampled with a fixed number of steps, too."""
+    initial = {"x": dist.TruncatedNormal(1.0, 0.05, low=0.0), "dx": dist.TruncatedNormal(0.0, 0.05, low=-1.0)}
+    fine = ps.identify(
+        model, record, PRIORS, NOISE, initial, solver=ps.Solver(substeps=16), sampler=ps.Sampler(particles=512), seed=5
+    )
+    for name in TRUTH:
+        assert abs(automatic.mean(name) - fine.mean(name)) < 0.5 * fine.sd(name)
+        assert automatic.sd(name) == pytest.approx(fine.sd(name), rel=0.3)
+
+
+def test_initial_values_are_sampled(automatic: ps.Posterior) -> None:
+    assert {"initial.x", "initial.dx"} <= set(automatic.table().index)
+    assert abs(automatic.mean("initial.x") - 1.0) < 4 * automatic.sd("initial.x")
+
+
+def test_shares_add_up_and_integration_has_little(automatic: ps.Posterior) -> None:
+    shares = automatic.uncertainty()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert (shares["integration"] < 0.3).all()
+    assert {"from noise", "from integration"} <= set(automatic.table().columns)
+
+
+def test_a_coarse_integration_is_what_makes_a_posterior_wide(record: ps.Record) -> None:
+    coarse = identify(record, solver=ps.Solver(smoothness=3, substeps=1))
+    assert coarse.verdict == ""
+    checked = coarse.checked()
+    assert checked.uncertainty().loc["c", "integration"] > 0.7
+    assert not checked.settings["solver_adequate"]
+    assert "not" in checked.verdict
+    assert "from integration" in checked.table().columns
+
+
+def test_given_steps_are_judged_like_automatic_ones(automatic: ps.Posterior, record: ps.Record) -> None:
+    """The same particles with the same steps: the same likelihoods up to rounding, and so the same verdict."""
+    known = ("solver_verdict", "solver_adequate", "solver_check", "uncertainty")
+    given = replace(automatic, settings={k: v for k, v in automatic.settings.items() if k not in known}).checked()
+    assert given.verdict == automatic.verdict
+    for name, shift in automatic.settings["solver_check"]["shift"].items():
+        assert given.settings["solver_check"]["shift"][name] == pytest.approx(shift, abs=1e-6)
+
+
+def test_a_stream_decides_the_same(automatic: ps.Posterior, record: ps.Record) -> None:
+    initial = {"x": dist.Normal(1.0, 0.05), "dx": dist.Normal(0.0, 0.05)}
+    online = ps.Identifier(model, PRIORS, NOISE, initial, DT, sampler=SAMPLER)
+    for value in record.outputs["position"]:
+        online.update({}, {"position": value})
+    np.testing.assert_array_equal(online.posterior.theta, automatic.theta)
+    np.testing.assert_allclose(online.posterior.weights, automatic.weights, rtol=1e-9)
+    assert online.posterior.question.solver == automatic.question.solver
+    checked = online.posterior.checked()
+    assert checked.verdict == automatic.verdict
+    assert checked.doubts == automatic.doubts == []
+    np.testing.assert_allclose(checked.errors[0], automatic.errors[0], rtol=1e-6, atol=1e-9)
+
+
+def test_saved_and_loaded(automatic: ps.Posterior, tmp_path) -> None:
+    automatic.save(tmp_path / "p.nc")
+    loaded = ps.Posterior.load(tmp_path / "p.nc")
+    assert loaded.verdict == automatic.verdict
+    assert loaded.uncertainty().equals(automatic.uncertainty())
+    np.testing.assert_array_equal(loaded.log_predictive, automatic.log_predictive)
+
+
+def test_the_split_is_exact_for_gaussians() -> None:
+    """Information known, with a source and without it: the variance that goes away is known."""
+    random = np.random.default_rng(0)
+    without = np.array([[4.0, 1.0], [1.0, 2.0]])
+    theta = random.standard_normal((2, 4000))
+    theta = np.linalg.solve(np.linalg.cholesky(np.cov(theta, bias=True)), theta - theta.mean(axis=1, keepdims=True))
+    difference = 0.5 * np.sum(theta**2, axis=0) - 0.5 * np.sum(theta * (without @ theta), axis=0) + theta[0]
+    weights = np.full(4000, 1 / 4000)
+    np.testing.assert_allclose(curvature(theta, weights, difference), np.eye(2) - without, atol=1e-10)
+    shares = split(theta, weights, {"a": 3 + 2 * theta[0], "b": theta[1]}, {"integration": difference})
+    np.testing.assert_allclose(shares["integration"], 1 - np.diag(np.linalg.inv(without)), atol=1e-10)
+    none = split(theta, weights, {"a": theta[0]}, {"integration": np.full(4000, -np.inf)})
+    assert np.isnan(none.loc["a", "integration"])
+    few = split(theta[:, :8], weights[:8], {"a": theta[0, :8]}, {"integration": difference[:8]})
+    assert np.isnan(few.loc["a", "integration"])
+
+
+def test_a_finer_integration_that_loses_everything_loses_nothing_that_there_is() -> None:
+    """The last comparison finds no particle alive: the run is kept, and the verdict says that it cannot be trusted."""
+    sampler = ps.Sampler(particles=64)
+    target = Lost(**vars(Regression.simulated().target()))
+    run = replace(ibis.start(target, sampler, 0), samples=1)
+    kept, found, _, _ = settle(run, target, sampler, lambda r: {"a": r.flat_theta[0]})
+    np.testing.assert_array_equal(kept.theta, run.theta)
+    assert not found.adequate and "not accurate enough" in found.verdict

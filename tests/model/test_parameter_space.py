@@ -1,0 +1,221 @@
+"""Priors in unconstrained coordinates: the Jacobian, the names, and what is refused."""
+
+import subprocess
+import sys
+from typing import Any
+
+import cloudpickle
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from probsysid import InputError, dist
+from probsysid.model.parameter_space import Space, _compiled
+
+COVARIANCE = np.array([[1.0, 0.6, 0.0], [0.6, 0.8, -0.2], [0.0, -0.2, 0.5]])
+
+SINGLE = {
+    "real": dist.Normal(1.0, 2.0),
+    "positive": dist.LogNormal(-1.0, 0.7),
+    "gamma": dist.Gamma(2.5, 3.0),
+    "half": dist.HalfNormal(0.3),
+    "bounded": dist.Uniform(-2.0, 5.0),
+    "unit": dist.Beta(2.0, 3.0),
+    "truncated left": dist.TruncatedNormal(0.05, 0.05, low=0.0),
+    "truncated right": dist.TruncatedNormal(0.0, 1.0, high=0.5),
+    "truncated both": dist.TruncatedNormal(1.0, 2.0, low=0.0, high=3.0),
+    "student": dist.StudentT(3.0, 0.0, 1.0),
+}
+SUPPORT = {"positive": (0, None), "gamma": (0, None), "half": (0, None), "bounded": (-2, 5), "unit": (0, 1)}
+LONG = ("gamma", "half", "truncated right", "truncated both", "student")
+SUPPORT |= {"truncated left": (0, None), "truncated right": (None, 0.5), "truncated both": (0, 3)}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in SINGLE])
+def test_density_is_that_of_the_change_of_variables(name: str) -> None:
+    """Against a numerical derivative, and the whole integrates to one."""
+    prior = SINGLE[name]
+    space = Space.from_priors({"x": prior})
+
+    def value(free: np.ndarray) -> np.ndarray:
+        return np.asarray(space.values(jnp.asarray(free)[None])["x"])
+
+    def log_density(free: Any) -> np.ndarray:
+        return np.asarray(space.log_prior(jnp.atleast_1d(jnp.asarray(free))[None]))
+
+    free, step = np.linspace(-2.5, 2.5, 21), 1e-5
+    slope = (value(free + step) - value(free - step)) / (2 * step)
+    expected = np.asarray(prior.log_prob(value(free))) + np.log(np.abs(slope))
+    # central differences: rounding 1e-16 / 1e-5 and a step's square, relative to slopes down to 1e-2
+    np.testing.assert_allclose(log_density(free), expected, atol=1e-7)
+    grid = np.linspace(-60, 60, 60_001)
+    reach = 60 if name != "student" else 0
+    total = integrate.simpson(np.exp(log_density(grid)), x=grid)
+    # Student-t with 3 degrees of freedom has 1e-5 of its mass beyond 60
+    assert total == pytest.approx(1, abs=1e-8 if reach else 1e-4)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in SINGLE])
+def test_draws_follow_the_prior_and_its_constraints(name: str) -> None:
+    space = Space.from_priors({"x": SINGLE[name]})
+    count = 20_000
+    theta = space.sample(jax.random.key(0), count)
+    assert theta.shape == (1, count)
+    values = np.asarray(space.values(theta)["x"])
+    low, high = SUPPORT.get(name, (None, None))
+    assert low is None or values.min() > low
+    assert high is None or values.max() < high
+    direct = np.asarray(SINGLE[name].sample(jax.random.key(1), (count,)))
+    assert stats.ks_2samp(values, direct).pvalue > 1e-3
+    # far out in unconstrained space the constraint still holds, up to rounding onto the bound
+    far = np.asarray(space.values(jnp.array([[-30.0, 30.0]]))["x"])
+    assert low is None or np.all(far >= low)
+    assert high is None or np.all(far <= high)
+
+
+JOINT = Space.from_priors(
+    {
+        "k": dist.LogNormal(0.0, 1.0),
+        ("a", "b", "c"): dist.MultivariateNormal(jnp.array([1.0, 2.0, 3.0]), COVARIANCE),
+        "weights": dist.Dirichlet(jnp.ones(4)),
+        "shape": dist.Normal(jnp.zeros((2, 3)), 1.0),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def theta() -> np.ndarray:
+    return np.asarray(JOINT.sample(jax.random.key(0), 20_000))
+
+
+def test_layout_of_joint_and_vector_sites(theta: np.ndarray) -> None:
+    assert JOINT.names == ("k", "a", "b", "c", "weights", "shape")
+    # a Dirichlet of 4 has 3 free coordinates
+    assert [site.size for site in JOINT.sites] == [1, 3, 3, 6]
+    assert [site.start for site in JOINT.sites] == [0, 1, 4, 7]
+    assert JOINT.dimension == len(theta) == 13
+    values = JOINT.values(theta)
+    count = theta.shape[1]
+    shapes = {"k": (), "a": (), "b": (), "c": (), "weights": (4,), "shape": (2, 3)}
+    assert {name: v.shape for name, v in values.items()} == {name: (*s, count) for name, s in shapes.items()}
+    np.testing.assert_allclose(values["weights"].sum(axis=0), 1, rtol=1e-12)
+    found, exact = np.corrcoef([values["a"], values["b"]])[0, 1], 0.6 / np.sqrt(0.8)
+    assert abs(found - exact) < 4 * (1 - exact**2) / np.sqrt(count)
+
+
+def test_joint_density(theta: np.ndarray) -> None:
+    """A Gaussian and a Dirichlet, whose density on the simplex is constant: 3! for four ones."""
+    values = JOINT.values(theta)
+    stacked = np.stack([values[name] for name in "abc"], axis=-1)
+    gaussian = stats.multivariate_normal([1, 2, 3], COVARIANCE).logpdf(stacked)
+    site = JOINT.sites[1]
+    found = jax.jit(jax.vmap(site.log_density, in_axes=-1))(theta)
+    np.testing.assert_allclose(found, gaussian, rtol=1e-9, atol=1e-9)
+    simplex = JOINT.sites[2]
+    part = theta[simplex.start : simplex.start + 3, 0]
+    slopes = jax.jacfwd(lambda free: simplex.transform(free)[:3])(part)
+    expected = np.log(6) + np.linalg.slogdet(slopes)[1]
+    np.testing.assert_allclose(simplex.log_density(theta[:, 0]), expected, rtol=1e-9)
+    total = sum(jax.jit(jax.vmap(s.log_density, in_axes=-1))(theta) for s in JOINT.sites)
+    np.testing.assert_allclose(JOINT.log_prior(theta), total, rtol=1e-10)
+
+
+TURNED = {
+    "times -1, domain given": dist.TransformedDistribution(
+        dist.LogNormal(0.0, 0.2), dist.transforms.AffineTransform(0.0, -1.0, domain=dist.constraints.positive)
+    ),
+    "times -1": dist.TransformedDistribution(
+        dist.Normal(0.0, 0.2), [dist.transforms.ExpTransform(), dist.transforms.AffineTransform(0.0, -1.0)]
+    ),
+    "to the power of -2": dist.TransformedDistribution(dist.Gamma(2.0, 3.0), dist.transforms.PowerTransform(-2.0)),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_transforms_that_turn_a_prior_around_stay_as_they_are(name: str) -> None:
+    """What they map to depends on their numbers, which programs that are shared see only when they run."""
+    space = Space.from_priors({"a": TURNED[name], "b": dist.LogNormal(0.0, 1.0)})
+    theta = np.asarray(space.sample(jax.random.key(0), 4))
+    np.testing.assert_allclose(space.values(theta)["a"], jax.vmap(space.sites[0].value, in_axes=-1)(theta), rtol=1e-12)
+    expected = sum(jax.vmap(site.log_density, in_axes=-1)(theta) for site in space.sites)
+    assert np.all(np.isfinite(expected))
+    np.testing.assert_allclose(space.log_prior(theta), expected, rtol=1e-9)
+
+
+def test_a_pickled_space_works_in_another_process() -> None:
+    """Programs are known by a number that belongs to one process."""
+    space = Space.from_priors({"a": dist.LogNormal(0.5, 1.0)})
+    theta = np.array([[0.3, -0.2]])
+    expected = np.asarray(space.log_prior(theta))
+    script = (
+        "import sys, cloudpickle, numpy as np; space = cloudpickle.loads(sys.stdin.buffer.read());"
+        "print(*np.asarray(space.log_prior(np.array([[0.3, -0.2]]))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=cloudpickle.dumps(space), capture_output=True, check=True
+    )
+    np.testing.assert_allclose([float(word) for word in done.stdout.split()], expected, rtol=1e-12)
+
+
+def space_of(scale: float) -> Space:
+    return Space.from_priors({"a": dist.TruncatedNormal(scale, 1.0, low=0.0), "b": dist.Uniform(0.0, scale)})
+
+
+def test_spaces_of_one_kind_share_their_programs() -> None:
+    theta = np.array([[0.3, -0.2], [1.0, 2.0]])
+    space_of(1.0).log_prior(theta), space_of(1.0).values(theta)
+    before = _compiled._cache_size()
+    for scale in (2.0, 3.0):
+        space = space_of(scale)
+        apart = sum(np.asarray(jax.vmap(site.log_density, in_axes=-1)(theta)) for site in space.sites)
+        np.testing.assert_allclose(space.log_prior(theta), apart, rtol=1e-12)
+        # the logistic function of the second coordinate, over the width of the prior
+        np.testing.assert_allclose(space.values(theta)["b"], scale / (1 + np.exp(-theta[1])), rtol=1e-12)
+    assert _compiled._cache_size() == before
+
+
+class Shifted(dist.Normal):
+    """A prior that keeps a number where JAX does not look for it."""
+
+    def __init__(self, shift: float):
+        super().__init__(0.0, 1.0)
+        self.shift = shift
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> Any:
+        return super().log_prob(value - self.shift)
+
+
+def test_a_prior_of_the_users_own_kind() -> None:
+    for shift in (1.0, 2.0):
+        for prior in (
+            Shifted(shift),
+            dist.TransformedDistribution(Shifted(shift), dist.transforms.AffineTransform(0.0, 1.0)),
+        ):
+            found = Space.from_priors({"x": prior}).log_prior(np.array([[0.5]]))
+            np.testing.assert_allclose(found, stats.norm.logpdf(0.5, loc=shift), rtol=1e-12)
+
+
+def test_a_program_that_ends_the_process_where_outputs_are_fused() -> None:
+    """XLA's fusion of several outputs, which the filter needs, ends the process on this one."""
+    space = Space.from_priors({"correlation": dist.LKJCholesky(3, 1.0)})
+    theta = np.full((space.dimension, 2), 0.3)
+    apart = jax.jit(jax.vmap(space.sites[0].log_density, in_axes=-1))(theta)
+    np.testing.assert_allclose(space.log_prior(theta), apart, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("priors", "message"),
+    [
+        ({"k": 3.0}, r"the prior of 'k' is 3\.0; it must be a distribution"),
+        ({"k": dist.Poisson(3.0)}, r"the prior of 'k' is discrete \(Poisson\)"),
+        ({"k": dist.Normal(np.inf, 1.0, validate_args=False)}, "the prior of 'k' has loc = inf; it must be finite"),
+        ({"k": dist.Normal(0.0, np.inf, validate_args=False)}, "the prior of 'k' has scale = inf; it must be finite"),
+        ({("a", "b"): dist.Normal(0.0, 1.0)}, r"joint prior of \('a', 'b'\) has shape \(\); it must be \(2,\)"),
+        ({"a": dist.Normal(0.0, 1.0), ("a", "b"): dist.Normal(np.zeros(2), 1.0)}, "'a' has two priors"),
+    ],
+)
+def test_refused(priors: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Space.from_priors(priors)

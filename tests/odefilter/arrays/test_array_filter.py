@@ -1,0 +1,226 @@
+"""The array form of the filter gives the numbers of the unrolled one, and those of a large linear system.
+
+Small models are forced into the array form.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import probsysid as ps
+from probsysid.model.model import Model
+from probsysid.odefilter.arrays.batched import Lanes
+from probsysid.odefilter.arrays.lapack import Lapack
+from probsysid.odefilter.arrays.sqrt_algebra import Law
+from probsysid.odefilter.arrays.step import ArraySystem, in_arrays
+from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
+from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter_inputs import with_room
+from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.linearise import EKF0, EKF1
+from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.smoothing.backward_kernels import Points
+from probsysid.odefilter.smoothing.smoother import Stretch, _laws, smooth
+from probsysid.odefilter.smoothing.trajectory import Trajectory, trace
+from probsysid.odefilter.solver import LARGEST_UNROLLED
+from probsysid.odefilter.unrolled.step import System
+from tests.odefilter.bruteforce import joint_gaussian
+from tests.odefilter.cases import Blocks, Case
+from tests.odefilter.problems import random_case
+from tests.odefilter.test_any_mix import ERROR, structure
+from tests.odefilter.test_linear_gaussian import assert_same
+from tests.odefilter.textbook import textbook_energies
+
+# Numbers of order one in up to 9 components; the same operations in another order.  Seen: up to 4e-12.
+TOLERANCE = 1e-9
+
+
+# Compiled, in blocks
+
+
+class Compiled(NamedTuple):
+    """The array form of a case with all that a step can have in it, and the textbook's energies."""
+
+    case: Case
+    filter: Filter
+    sample: Rows
+    """With room for more steps than there are."""
+    energies: np.ndarray
+
+
+@pytest.fixture(scope="module", params=[Lanes(), Lapack()], ids=["lanes", "LAPACK"])
+def compiled(request: pytest.FixtureRequest) -> Compiled:
+    """Orders 2 and 1, two outputs, gaps, jumps, two steps in intervals of all lengths, five particles in blocks of
+    two."""
+    settings: Any = {"missing": 0.3, "uniform": False, "restarts": True, "substeps": 2, "diffusion": QuasiMLE()}
+    case = random_case(np.random.default_rng(5), **structure((2, 1), (3, 1), 2, **settings))
+    system = in_arrays(case.system)
+    assert isinstance(system._algebra, Lanes)
+    system.__dict__["_algebra"] = request.param
+    return Compiled(case, Blocks(system, 2), Rows.of(with_room(case.sample)), textbook_energies(case))
+
+
+def energies(compiled: Compiled, particles: Any) -> np.ndarray:
+    case, filter, sample, _ = compiled
+    packed, first = filter.start(particles, sample)
+    _, rest = filter.advance(packed, particles, sample, 1, case.samples)
+    return np.concatenate([np.array(first), np.array(rest)[: case.samples - 1]])
+
+
+def test_energies_are_the_textbook_filters(compiled: Compiled) -> None:
+    found = energies(compiled, compiled.case.particle)
+    np.testing.assert_allclose(found, compiled.energies, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_errors_make_up_the_energy(compiled: Compiled) -> None:
+    """Errors of each output, in two parts, with the state handed on; where one output alone was measured, the energy
+    beyond half the squared error is the logarithm of a standard deviation, above that of the noise."""
+    case, filter, sample, expected = compiled
+    packed, _ = filter.start(case.particle, sample)
+    whole, _ = filter.advance(packed, case.particle, sample, 1, case.samples)
+    white = []
+    for output in range(2):
+        half, first = filter.advance(packed, case.particle, sample, 1, 3, output)
+        end, second = filter.advance(half, case.particle, sample, 3, case.samples, output)
+        np.testing.assert_array_equal(np.array(end)[:-2], np.array(whole)[:-2])  # below: sums of other things
+        white.append(np.concatenate([np.array(first)[:2], np.array(second)[: case.samples - 3]]))
+    missing = np.isnan(case.outputs[1:])
+    for output in range(2):
+        assert np.all((white[output] == 0) == missing[:, output, None])
+        alone = ~missing[:, output] & missing[:, 1 - output]
+        assert np.any(alone)
+        logarithm = (expected[1:] - 0.5 * white[output] ** 2)[alone] - 0.5 * np.log(2 * np.pi)
+        assert np.all(logarithm > np.log(case.noise[output]))
+    assert filter.programs() == 1
+
+
+def test_a_lost_particle_does_not_touch_the_others(compiled: Compiled) -> None:
+    case = compiled.case
+    broken = [np.array([np.inf, *values[1:]]) for values in case.initial_mean]
+    found = energies(compiled, case.particle._replace(initial_mean=broken))
+    assert not np.any(np.isfinite(found[1:, 0][~np.all(np.isnan(case.outputs[1:]), axis=1)]))
+    np.testing.assert_allclose(found[:, 1:], compiled.energies[:, 1:], rtol=TOLERANCE, atol=TOLERANCE)
+
+
+# All settings, and looking back
+
+STRUCTURES = {
+    "missing data, diffusion estimated": structure((2,), (3,), 2, missing=0.3),
+    "mixed orders, steps of all lengths, model error": structure(
+        (2, 1), (3, 1), 3, diffusion=Dynamic(4.0), uniform=False, model_error=ERROR
+    ),
+    "jumps, substeps": structure((1,), (3,), 2, diffusion=Dynamic(), restarts=True, substeps=2, uniform=False),
+    "ODE up to noise, jumps": structure(
+        (1, 1), (1, 2), 2, diffusion=Fixed((0.7, 1.3)), restarts=True, uniform=False, ode_noise=0.2
+    ),
+    "EKF0, solver": structure((3,), (4,), 1, linearisation=EKF0(), joint=False, missing=0.3, model_error=ERROR[:1]),
+    "EKF0, ODE up to noise": structure((1, 2), (2, 2), 2, linearisation=EKF0(), ode_noise=0.2, missing=0.3),
+    "iterated, three coordinates": structure(
+        (1, 2, 1), (1, 3, 2), 2, linearisation=EKF1(iterations=2), diffusion=Dynamic(1.0, shrinkage=0.5)
+    ),
+    "solver, jumps": structure((1, 2), (1, 3), 1, joint=False, restarts=True),
+}
+
+
+QUICK = "EKF0, ODE up to noise"
+
+
+def laws_of(trajectory: Trajectory, layout: Layout) -> Law:
+    """Of each point given the next one."""
+    known = jax.tree.map(lambda leaf: leaf[:-1], (trajectory.filtered, trajectory.departing, trajectory.restarted))
+    units = layout.scales(np.diff(trajectory.time))
+    stretch = Stretch(*known, trajectory.variance[1:], units, np.full(len(units), True))
+    return _laws(Points(layout), stretch, None)
+
+
+@pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])
+def test_the_numbers_are_those_of_the_unrolled_form(name: str) -> None:
+    """Energies, innovations, diffusions, filtered and smoothed moments, and the laws that sample paths are drawn from;
+    filtered factors as well, since both forms take the triangular one."""
+    case = random_case(np.random.default_rng(3), **STRUCTURES[name])
+    traced = [trace(system, case.particle, case.sample, case.time) for system in (in_arrays(case.system), case.system)]
+    looking_back = []
+    for trajectory in traced:
+        smoothed, laws = smooth(trajectory, case.layout), laws_of(trajectory, case.layout)
+        covariance = np.einsum("pikn,pjkn->pijn", laws.factor, laws.factor)  # some ranks are missing: any rotation
+        looking_back.append((smoothed.mean, smoothed.sd, laws.gain, laws.offset, covariance))
+    pairs = zip(*map(jax.tree.leaves, zip(traced, looking_back, strict=True)), strict=True)
+    for found, expected in pairs:
+        found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+        # Each entry relative to the largest of its kind over time.
+        size = np.maximum(np.nanmax(np.abs(expected), axis=0), 1)
+        assert np.max(np.abs(np.nan_to_num(found - expected)) / size) < TOLERANCE
+
+
+# Large systems
+
+
+def chain(masses: int) -> Model:
+    """Masses between a wall and a free end, the force on the last; linear."""
+
+    def dynamics(s: Any, u: Any, p: Any) -> dict[str, Any]:
+        s = vars(s) if hasattr(s, "__dict__") and "_values" not in vars(s) else s
+        result = {}
+        for i in range(1, masses + 1):
+            force = -p.k * s[f"x{i}"] - 0.1 * s[f"dx{i}"]
+            if i > 1:
+                force = force + p.k * (s[f"x{i - 1}"] - s[f"x{i}"])
+            if i < masses:
+                force = force + p.k * (s[f"x{i + 1}"] - s[f"x{i}"])
+            result[f"x{i}"] = force + u.force if i == masses else force
+        return result
+
+    def outputs(s: Any, u: Any, p: Any) -> dict[str, Any]:
+        s = vars(s) if hasattr(s, "__dict__") and "_values" not in vars(s) else s
+        return {"middle": s[f"x{masses // 2}"], "end": s[f"ddx{masses}"]}
+
+    return Model({f"x{i}": 2 for i in range(1, masses + 1)}, dynamics, outputs, name="chain")
+
+
+def test_the_form_follows_from_the_size() -> None:
+    """q = order + 2: five components a mass."""
+    few, many = LARGEST_UNROLLED // 5, LARGEST_UNROLLED // 5 + 1
+    assert type(ps.Solver().system(chain(few))) is System
+    assert type(ps.Solver().system(chain(many))) is ArraySystem
+
+
+def chain_case(masses: int, smoothness: int, samples: int, substeps: int = 1, particles: int = 2) -> Case:
+    rng = np.random.default_rng(7)
+    model = chain(masses)
+    outputs = rng.normal(size=(samples, 2))
+    outputs[1, 0] = np.nan
+    return Case(
+        model=model,
+        smoothness=(smoothness,) * masses,
+        time=0.2 * np.arange(samples),
+        outputs=outputs,
+        noise=rng.uniform(0.1, 0.5, (2, particles)),
+        initial_mean=rng.normal(size=(2 * masses, particles)),
+        initial_sd=rng.uniform(0.1, 0.5, (2 * masses, particles)),
+        parameters={"k": rng.uniform(1, 3, particles)},
+        grid=rng.normal(size=(samples, substeps, 1)),
+        inputs=rng.normal(size=(samples, 1, smoothness + 2)),
+        substeps=substeps,
+        diffusion=Fixed(0.8),
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("smoothness", [3, 4])
+def test_a_chain_of_twenty_masses_is_one_joint_gaussian(smoothness: int) -> None:
+    """80 and 100 components, several panels in every decomposition: energies, filtered and smoothed moments."""
+    case = chain_case(20, smoothness, samples=5, substeps=2)
+    system = ps.Solver(smoothness=smoothness, diffusion=0.8).system(case.model)
+    assert system == in_arrays(case.system)
+    trajectory = trace(system, case.particle, case.sample, case.time)
+    smoothed = smooth(trajectory, case.layout)
+    joint = joint_gaussian(case, np.full((8, 20), 0.64), particle=1)
+    np.testing.assert_allclose(trajectory.energy[:, 1], joint.energies(case.samples), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(case.energies(Blocks(system, 2)), trajectory.energy, rtol=1e-8, atol=1e-8)
+    size = np.max(np.abs(smoothed.mean), axis=0)[:, 1]
+    for i in (0, 3, 8):
+        assert_same(trajectory.filtered.mean[i, :, 1], trajectory.filtered.factor[i, :, :, 1], joint.filtered(i), size)
+        assert_same(smoothed.mean[i, :, 1], smoothed.factor[i, :, :, 1], joint.smoothed(i), size)

@@ -1,0 +1,137 @@
+"""Square-root algebra on matrices: the same numbers as row by row."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import probsysid  # noqa: F401  (double precision)
+from probsysid.odefilter.arrays.batched import Lanes
+from probsysid.odefilter.arrays.lapack import PANEL_ENTRIES, Lapack, solve_lower, triangularise
+from probsysid.odefilter.arrays.sqrt_algebra import Algebra, SparseRows
+from probsysid.odefilter.unrolled import gaussian
+from tests.odefilter.unrolled.test_gaussian import as_matrix, as_rows, random_factor
+
+# Numbers of order one and condition numbers below 1e3 (asserted): round-off stays below 1e3 * 1e-16 * a few hundred
+# operations.
+ROUNDING = 1e-11
+
+
+def in_lanes(rows: np.ndarray) -> Any:
+    """The triangular factor as conditioning on something else gives it."""
+    other = jnp.zeros((1, rows.shape[1] + 1)).at[0, -1].set(1.0)
+    wider = jnp.pad(rows, ((0, 0), (0, 1)))
+    return Lanes().condition(other, jnp.ones(1), wider, jnp.zeros(len(rows)))[0]
+
+
+both = pytest.mark.parametrize("triangular", [triangularise, in_lanes])
+algebras = pytest.mark.parametrize("algebra", [Lanes(), Lapack()], ids=["lanes", "LAPACK"])
+
+
+@both
+@pytest.mark.parametrize("shape", [(1, 1), (5, 9), (17, 30), (70, 140), (100, 100)])
+def test_triangularise_is_a_cholesky_factor(shape: tuple[int, int], triangular: Any) -> None:
+    """In one piece, in two panels, and in three of a square; in lanes in one stage, in three and in many."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=shape) + 12 * np.eye(*shape)
+    assert np.linalg.cond(rows) < 1e3
+    assert (rows.size > PANEL_ENTRIES) == (shape[0] > 50)
+    lower = np.array(jax.jit(triangular)(rows))
+    np.testing.assert_array_equal(np.triu(lower, 1), 0)
+    np.testing.assert_allclose(lower, np.linalg.cholesky(rows @ rows.T), rtol=ROUNDING, atol=ROUNDING)
+
+
+@both
+def test_triangularise_does_not_square_the_condition(triangular: Any) -> None:
+    """Rows that are equal to 1e-9 of their length: a Cholesky factor of L L' would leave nothing of the difference.
+
+    Backward stable: each row is off by a few units of its length's last digit, here 1e-16 / 1e-9 of what is left.
+    """
+    rng = np.random.default_rng(1)
+    common, rest = rng.normal(size=(1, 160)), rng.normal(size=(80, 160))
+    rows = common + 1e-9 * rest
+    lower = np.array(jax.jit(triangular)(rows))
+    orthogonal = np.linalg.qr(rows.T)[1].T
+    expected = np.abs(np.diagonal(orthogonal))[1:]
+    assert np.all(expected < 1e-6)
+    np.testing.assert_allclose(np.diagonal(lower)[1:], expected, rtol=1e-4)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(rows @ rows.T)
+
+
+@both
+def test_triangularise_tolerates_missing_rank(triangular: Any) -> None:
+    rows = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
+    lower = np.array(triangular(rows))
+    np.testing.assert_allclose(lower @ lower.T, rows @ rows.T, atol=1e-14)
+
+
+@algebras
+def test_sparse_rows_are_a_matrix(algebra: Algebra) -> None:
+    matrix = np.array([[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0]])
+    sparse = SparseRows.of(matrix)
+    assert sparse.columns.shape == (3, 2)
+    rng = np.random.default_rng(2)
+    for values in (rng.normal(size=4), rng.normal(size=(4, 5))):
+        np.testing.assert_allclose(algebra.times(sparse, jnp.asarray(values)), matrix @ values, rtol=1e-15)
+
+
+@algebras
+@pytest.mark.parametrize(("rows", "inner"), [(0, 3), (2, 0), (2, 3)])
+def test_products_may_be_empty(rows: int, inner: int, algebra: Algebra) -> None:
+    """A state without components beyond the physical ones has nothing to multiply."""
+    rng = np.random.default_rng(5)
+    matrix, other = rng.normal(size=(4, rows, inner)), rng.normal(size=(4, inner, 5))
+    np.testing.assert_allclose(jax.vmap(algebra.product)(matrix, other), matrix @ other, rtol=1e-14)
+
+
+@algebras
+@pytest.mark.parametrize("residuals", [1, 3])
+def test_condition_is_the_one_row_by_row(residuals: int, algebra: Algebra) -> None:
+    rng = np.random.default_rng(residuals)
+    rows, means = random_factor(rng, 5, 12), rng.normal(size=5)
+    seen, misses = random_factor(rng, residuals, 12), rng.normal(size=residuals)
+    assert np.linalg.cond(np.concatenate([seen, rows])) < 1e3
+    expected, expected_means = gaussian.condition(as_rows(seen), list(misses), as_rows(rows), list(means))
+    found, found_means = algebra.condition(*map(jnp.asarray, (seen, misses, rows, means)))
+    np.testing.assert_allclose(found, as_matrix(gaussian.triangularise(expected)), rtol=ROUNDING, atol=ROUNDING)
+    np.testing.assert_allclose(found_means, np.array(expected_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_nothing_is_learnt_from_a_quantity_without_variance() -> None:
+    lower = jnp.array([[2.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_allclose(solve_lower(lower, jnp.array([4.0, 7.0])), [2.0, -2.0])
+    np.testing.assert_allclose(solve_lower(jnp.zeros((1, 1)), jnp.array([7.0])), [0.0])
+
+
+@algebras
+def test_observe_is_the_one_row_by_row(algebra: Algebra) -> None:
+    """Three outputs, the second one missing."""
+    rng = np.random.default_rng(4)
+    rows, means = random_factor(rng, 5, 8), rng.normal(size=5)
+    seen, predictions = random_factor(rng, 3, 8), rng.normal(size=3)
+    observed, noise = np.array([0.3, np.nan, -1.2]), np.array([0.1, 0.2, 0.3])
+    energy, innovations, new_rows, new_means = gaussian.observe(
+        as_rows(seen), list(predictions), list(observed), list(noise), as_rows(rows), list(means)
+    )
+    found = algebra.observe(*map(jnp.asarray, (seen, predictions, observed, noise, rows, means)))
+    np.testing.assert_allclose(found[0], energy, rtol=ROUNDING)
+    np.testing.assert_allclose(np.stack(found[1]), np.array(innovations, dtype=float).T, rtol=ROUNDING)
+    np.testing.assert_allclose(found[2], as_matrix(new_rows), rtol=ROUNDING, atol=ROUNDING)
+    np.testing.assert_allclose(found[3], np.array(new_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_lanes_are_one_particle_each() -> None:
+    """Mapped over particles, with some arguments the same for all, as one by one; a lost one touches no other."""
+    rng = np.random.default_rng(3)
+    rows, means = rng.normal(size=(4, 5, 12)), rng.normal(size=(4, 5))
+    rows[2] = np.nan
+    seen, misses = rng.normal(size=(2, 12)), rng.normal(size=(4, 2))
+    condition = Lanes().condition
+    factors, found = jax.vmap(condition, in_axes=(None, 0, 0, 0))(seen, misses, rows, means)
+    for k in (0, 1, 3):
+        factor, mean = condition(*map(jnp.asarray, (seen, misses[k], rows[k], means[k])))
+        np.testing.assert_allclose(factors[k], factor, rtol=ROUNDING, atol=ROUNDING)
+        np.testing.assert_allclose(found[k], mean, rtol=ROUNDING, atol=ROUNDING)

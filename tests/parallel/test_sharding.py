@@ -1,0 +1,113 @@
+"""Particles over several devices: the same energies, states and posteriors, wherever a particle is filtered."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from probsysid.parallel.sharding import ahead
+
+PROGRAM = """
+import warnings
+import jax, numpy as np
+import probsysid as ps
+from probsysid.targets.batch_target import Experiment
+from probsysid.model.problem import Question
+from probsysid.parallel import sharding as devices_module
+from probsysid.parallel.sharding import particle_mesh
+from probsysid.odefilter.filter import Filter
+from probsysid import dist
+
+assert len(jax.devices()) == 4
+lag = ps.Model({"x": 1}, lambda s, u, p: {"x": p.gain * u.u - s.x / p.tau})
+time = 0.1 * np.arange(60)
+record = ps.Record(
+    inputs={"u": np.sin(time)},
+    outputs={"x": np.sin(time - 0.8) + 0.1 * np.random.default_rng(0).standard_normal(60)},
+    dt=0.1,
+    intersample="linear",
+)
+given = {
+    "priors": {"gain": dist.LogNormal(0, 1), "tau": dist.LogNormal(0, 1)},
+    "noise": {"x": dist.LogNormal(-2, 1)},
+    "initial": {"x": 0.0},
+    "solver": ps.Solver(substeps=1),
+    "sampler": ps.Sampler(particles=128),
+}
+warnings.simplefilter("ignore", ps.ModelWarning)
+
+def posterior(devices):
+    filters = {}
+    Experiment.filters = property(
+        lambda self: tuple(
+            filters.setdefault(0, Filter(self.question.solver.system(self.question.model, r.jump_order), devices))
+            for r in self.records
+        )
+    )
+    return ps.identify(lag, record, **given)
+
+one = posterior(1)
+for devices in DEVICES:
+    many = posterior(devices)
+    assert particle_mesh(128, devices).devices.size == devices
+    # the same random decisions (another one would differ by a hundredth), up to rounding that grows from proposal to
+    # proposal
+    np.testing.assert_allclose(many.theta, one.theta, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(many.weights, one.weights, rtol=1e-5)
+    np.testing.assert_allclose(many.log_evidence, one.log_evidence, rtol=1e-9)
+# rows come to the host in the order of particles
+values = np.random.default_rng(1).standard_normal((6, 128))
+np.testing.assert_array_equal(devices_module.rows_of(devices_module.placed(values, 4), 5), values[:5])
+# numbers are sent to the devices once
+mesh = particle_mesh(128, 4)
+assert devices_module._known(3, mesh) is devices_module._known(np.int64(3), mesh)
+assert len(devices_module._known(3, mesh).sharding.device_set) == 4
+assert int(devices_module._known(3, mesh)) == 3
+# particles dealt out beforehand stay where they are
+dealt = devices_module.placed({"a": np.zeros((2, 128))}, 4)
+assert devices_module._placed(dealt, mesh)["a"] is dealt["a"]
+# a number that does not divide evenly uses fewer devices
+assert particle_mesh(126, 4).devices.size == 3
+assert particle_mesh(127, 4) is None
+# nor are few particles spread thinly
+assert particle_mesh(300).devices.size == 2
+assert particle_mesh(128) is None
+print("same")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [pytest.param((2, 4), marks=pytest.mark.long), (4,)])
+def test_the_number_of_devices_does_not_matter(devices: tuple[int, ...]) -> None:
+    """In a process of its own: the number of devices is fixed when JAX begins.  With asynchronous calls: otherwise
+    threads take the place of devices (test_threads.py)."""
+    environment = {
+        **os.environ,
+        "PROBSYSID_DEVICES": "4",
+        "JAX_CPU_ENABLE_ASYNC_DISPATCH": "true",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", f"DEVICES = {devices}\n{PROGRAM}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout == "same\n", done.stderr
+
+
+def test_calls_are_made_ahead_of_looking_at_their_results() -> None:
+    """Two further ones; every result comes, in order."""
+    made: list[int] = []
+
+    def calls() -> Iterator[int]:
+        for k in range(5):
+            made.append(k)
+            yield k
+
+    seen = [(result, len(made)) for result in ahead(calls(), 2)]
+    assert seen == [(0, 3), (1, 4), (2, 5), (3, 5), (4, 5)]
+    assert list(ahead(iter([7]), 2)) == [7]
