@@ -34,12 +34,12 @@ from problems import CHAINS, PARTICLES, PROBLEMS, SAMPLES, Data, Problem, make_d
 from rich.console import Console
 from rich.table import Table
 
-from probsysid._internal.jax_setup import compiled_whole
+from probsysid._internal.jax_setup import jit_fused
 from probsysid.odefilter import iwp
-from probsysid.odefilter.arrays.step import in_arrays
-from probsysid.odefilter.filter import Filter, map_blocks
+from probsysid.odefilter.arrays.step import as_array_filter
+from probsysid.odefilter.filter import VectorisedFilter, map_blocks
 from probsysid.odefilter.filter_inputs import prepare
-from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.unrolled.step import Particle
 
 HERE = Path(__file__).resolve().parent
@@ -113,9 +113,9 @@ class Ours:
     """The compiled filter on one problem, and what goes in and comes out."""
 
     problem: Problem
-    filter: Filter
+    filter: VectorisedFilter
     particles: Particle
-    samples: Rows
+    samples: PackedSamples
     advance: Callable[..., Any]
     start: np.ndarray
     """Packed state after the first sample."""
@@ -142,10 +142,10 @@ def our_filter(
     solver = ps.Solver(smoothness=smoothness, substeps=1, linearisation="ekf1", diffusion=diffusion)
     (output,) = model.output_names
     record = ps.Record({"force": data.force}, {output: data.outputs}, dt=problem.dt)
-    system = solver.system(model, record.jump_order)
-    filter = Filter(in_arrays(system) if arrays else system)
+    ode_filter = solver.ode_filter(model, record.jump_order)
+    filter = VectorisedFilter(as_array_filter(ode_filter) if arrays else ode_filter)
     particles = jax.device_put(_particles(problem, data, initial_sd))
-    samples = jax.device_put(Rows.of(prepare(record, filter.system, solver.steps)))
+    samples = jax.device_put(PackedSamples.of(prepare(record, filter.ode_filter, solver.steps)))
     begin = time.process_time()
     packed, _ = filter.start(particles, samples)
     _, energies = jax.block_until_ready(filter.advance(packed, particles, samples, 1, len(data.outputs)))
@@ -193,7 +193,7 @@ def runge_kutta_kernel(ours: Ours, data: Data) -> Kernel:
 
     particles = ours.particles
     arguments = (particles.initial_mean, particles.parameters, particles.noise[0])
-    compiled = compiled_whole(lambda *a: map_blocks(block, a, ours.filter.block)).lower(*arguments).compile()
+    compiled = jit_fused(lambda *a: map_blocks(block, a, ours.filter.block)).lower(*arguments).compile()
     if not np.all(np.isfinite(np.asarray(compiled(*arguments)))):
         raise SystemExit(f"{problem.name}: Runge-Kutta's energies are not all finite.")
     return Kernel(problem.name, "rk4", timed(lambda: compiled(*arguments)), 5, ours.count, ours.steps)

@@ -19,11 +19,11 @@ import numpy as np
 
 import probsysid as ps
 from probsysid.benchmarks import bouc_wen, emps, silverbox
-from probsysid.benchmarks.case import Study
+from probsysid.benchmarks.case import CaseStudy
 from probsysid.inference import online as module
 from probsysid.inference.identify import default_noise
 
-CASES: dict[str, Callable[[], Study]] = {
+CASES: dict[str, Callable[[], CaseStudy]] = {
     "bouc-wen": lambda: bouc_wen.study(official=False),
     "silverbox": silverbox.study,
     "emps": emps.study,
@@ -49,7 +49,7 @@ class Watch:
         return seen
 
 
-def identifier(study: Study, record: ps.Record, particles: int | None) -> ps.Identifier:
+def identifier(study: CaseStudy, record: ps.Record, particles: int | None) -> ps.Identifier:
     method = study.methods["default"]
     noise = {name: default_noise(name, (record,)) for name in study.model.output_names} | dict(method.noise)
     return ps.Identifier(
@@ -115,7 +115,7 @@ def submissions(online: ps.Identifier, record: ps.Record) -> dict[str, Any]:
     return {"submit": quantiles(calls), "largest_lag": largest, "caught_up_after_s": time.perf_counter() - fed}
 
 
-def measure(study: Study, samples: int, particles: int | None, watch: Watch) -> dict[str, Any]:
+def measure(study: CaseStudy, samples: int, particles: int | None, watch: Watch) -> dict[str, Any]:
     record = study.record[:samples]
     updates(identifier(study, record, particles), record, watch)  # compiles every program that the others need
     result = {"samples": record.samples, "duration_s": record.samples * record.dt}

@@ -21,7 +21,7 @@ import numpy as np
 import probsysid as ps
 from probsysid.benchmarks import silverbox
 from probsysid.inference.identify import identify
-from probsysid.targets.batch_target import Experiment
+from probsysid.targets.batch_target import BatchTarget
 
 LIGHT = ps.Solver(smoothness=3, substeps=2, linearisation="ekf1", diffusion="quasi-mle")
 
@@ -40,8 +40,8 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = self.processor = 0.0
         self.inside = False
-        for name in ("advance", "browse", "one_step_errors"):
-            setattr(Experiment, name, self._timed(getattr(Experiment, name)))
+        for name in ("advance", "sweep", "one_step_errors"):
+            setattr(BatchTarget, name, self._timed(getattr(BatchTarget, name)))
 
     def _timed(self, original: Callable[..., object]) -> Callable[..., object]:
         def timed(*arguments: object) -> object:

@@ -126,15 +126,15 @@ def _sweep(
     """Time of one sweep by number of cores, and processor seconds of what came before it, compiling included."""
     import jax
 
-    from probsysid.odefilter.filter import Filter
+    from probsysid.odefilter.filter import VectorisedFilter
     from probsysid.odefilter.filter_inputs import prepare
-    from probsysid.odefilter.packed_samples import Rows
+    from probsysid.odefilter.packed_samples import PackedSamples
     from probsysid.odefilter.unrolled.step import Particle
-    from probsysid.parallel.threads import together
+    from probsysid.parallel.threads import run_parallel
     from probsysid.targets.filter_target import CHUNK, at_once
 
     masses, smoothness = shape
-    system, record, solver = _chain(masses, smoothness, samples)
+    ode_filter, record, solver = _chain(masses, smoothness, samples)
     random = np.random.default_rng(0)
     every = np.ones(particles)
     truth = {"m": 1.0, "c": 0.2, "k": 1.0, "k3": 0.5}
@@ -144,26 +144,26 @@ def _sweep(
         initial_mean=[0.0 * every] * (2 * masses),
         initial_sd=[0.1 * every] * (2 * masses),
     )
-    prepared, length = Rows.of(prepare(record, system, solver.steps)), min(CHUNK, samples)
+    prepared, length = PackedSamples.of(prepare(record, ode_filter, solver.steps)), min(CHUNK, samples)
     places = [np.arange(k, k + length) for k in range(0, samples, length)]
     portions = [prepared.changed(lambda rows, at=at: rows[np.minimum(at, samples - 1)]) for at in places]
     busy = time.process_time()
     sweeps = {}
     for count in devices:
-        own, chunks = Filter(system, rows=at_once(particles)), jax.device_put(portions)
+        own, chunks = VectorisedFilter(ode_filter, rows=at_once(particles)), jax.device_put(portions)
         tasks = []
         for place in np.split(np.arange(particles), count):
             part = jax.device_put(jax.tree.map(lambda leaf, place=place: leaf[..., place], values))
             tasks.append(_Sweep(own, own.start(part, chunks[0])[0], part, chunks, samples))
             tasks[-1]()
-        sweeps[str(count)] = partial(together, tasks)
+        sweeps[str(count)] = partial(run_parallel, tasks)
     spent = time.process_time() - busy
     return in_turns(sweeps), spent
 
 
 @dataclass(frozen=True)
 class _Sweep:
-    """One sweep of a filter, ready to go: chunk by chunk, as `Experiment.browse` does it."""
+    """One sweep of a filter, ready to go: chunk by chunk, as `BatchTarget.sweep` does it."""
 
     filter: Any
     state: Any
@@ -207,7 +207,7 @@ def _chain(masses: int, smoothness: int, samples: int) -> tuple[Any, Any, Any]:
     inputs = {"force": 0.1 * random.standard_normal(samples)}
     record = ps.Record(inputs, {"position": position}, dt=0.2, intersample="linear")
     solver = plain(1, smoothness)
-    return solver.system(model, record.jump_order), record, solver
+    return solver.ode_filter(model, record.jump_order), record, solver
 
 
 def identify(quick: bool) -> dict[str, Any]:
@@ -302,10 +302,10 @@ def memory(quick: bool) -> dict[str, Any]:
     import probsysid as ps
     from probsysid import dist
     from probsysid.benchmarks import silverbox
-    from probsysid.model.problem import Question
-    from probsysid.smc.rejuvenate import Cloud, rejuvenate
-    from probsysid.smc.target import browse
-    from probsysid.targets.batch_target import Experiment
+    from probsysid.model.problem import Problem
+    from probsysid.smc.rejuvenate import ParticleBatch, rejuvenate
+    from probsysid.smc.target import sweep
+    from probsysid.targets.batch_target import BatchTarget
 
     particles, samples = (4096, 256) if quick else (MANY, 3072)
     study = silverbox.study()
@@ -324,13 +324,13 @@ def memory(quick: bool) -> dict[str, Any]:
         ps.identify(study.model, record, priors, noise, initial, solver=solver, sampler=settings, notice=notice)
     peaks["first_rejuvenations"] = _peak()
     (run,) = runs
-    question = Question.make(study.model, solver, priors, noise, [initial], None)
-    target = Experiment(question, [record], particles)
+    problem = Problem.make(study.model, solver, priors, noise, [initial], None)
+    target = BatchTarget(problem, [record], particles)
     del runs[:]
-    state, likelihood, energy = browse(target, run.flat_theta, record.samples)
+    state, likelihood, energy = sweep(target, run.flat_theta, record.samples)
     peaks["whole_record"] = _peak()
     shape = run.log_weights.shape
-    cloud = Cloud(run.theta, np.asarray(likelihood).reshape(shape), np.asarray(energy).reshape(shape), state)
+    cloud = ParticleBatch(run.theta, np.asarray(likelihood).reshape(shape), np.asarray(energy).reshape(shape), state)
     state = None
     moved, *_ = rejuvenate(cloud, run.log_weights, target, settings, record.samples - 1, 1.0, (0, 1, 0))
     peaks["resampled_and_moved"] = _peak()

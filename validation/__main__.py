@@ -39,7 +39,7 @@ HONESTY = "honesty"
 
 def machine() -> str:
     """Its class, not its name."""
-    return f"{os.cpu_count()} cores {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores {platform.machine()}, {platform.ode_filter()}, Python {platform.python_version()}"
 
 
 def main() -> None:

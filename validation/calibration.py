@@ -16,8 +16,8 @@ from scipy import stats
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.model.problem import Question
-from probsysid.smc.target import browse
+from probsysid.model.problem import Problem
+from probsysid.smc.target import sweep
 from validation.duffing import MODEL, SOLVER, measured, multisine
 from validation.shared import Shared
 
@@ -36,14 +36,14 @@ NOISE = {"position": dist.LogNormal(np.log(0.1), 0.5)}
 INITIAL = {"x": dist.Uniform(-1.0, 1.0), "dx": dist.Normal(0.0, 0.5)}
 
 
-def question() -> Question:
-    return Question.make(MODEL, SOLVER, PRIORS, NOISE, [INITIAL], None)
+def problem() -> Problem:
+    return Problem.make(MODEL, SOLVER, PRIORS, NOISE, [INITIAL], None)
 
 
 def rank_one(shared: Shared, index: int) -> dict[str, Any]:
     """One truth, its data, its posterior: where the truth lies in it."""
     random = np.random.default_rng([2024, index])
-    space = shared.question.space
+    space = shared.problem.space
     free = np.asarray(space.sample(jax.random.key(10_000 + index), 1))
     truth = {name: float(value[0]) for name, value in space.values(free).items()}
     parameters = {name: truth[name] for name in MODEL.parameter_names}
@@ -54,7 +54,7 @@ def rank_one(shared: Shared, index: int) -> dict[str, Any]:
     weights = run.normalised_weights
     values = {name: np.asarray(v) for name, v in space.values(run.flat_theta).items()}
     ranks = {name: float(weights @ (v < truth[name])) for name, v in values.items()}
-    _, likelihood, energy = browse(experiment, np.repeat(free, shared.sampler.particles, axis=1), SAMPLES)
+    _, likelihood, energy = sweep(experiment, np.repeat(free, shared.sampler.particles, axis=1), SAMPLES)
     ranks["log likelihood"] = float(weights @ (run.log_likelihood.ravel() < (likelihood - energy)[0]))
     means = {name: float(weights @ v) for name, v in values.items()}
     sds = {name: float(np.sqrt(weights @ (v - means[name]) ** 2)) for name, v in values.items()}
@@ -73,7 +73,7 @@ def run(folder: Path, sets: int = SETS) -> dict[str, Any]:
     """All data sets; those whose results are in the folder are not run again."""
     folder = folder / "calibration"
     folder.mkdir(parents=True, exist_ok=True)
-    shared = Shared(question(), SAMPLER)
+    shared = Shared(problem(), SAMPLER)
     for index in track(range(sets), description="calibration"):
         path = folder / f"{index:04d}.json"
         if not path.exists():

@@ -34,7 +34,7 @@ from validation.kills import identify
 import_module("probsysid.inference.identify").CHECKPOINT_SECONDS = 0.1
 print("ready", flush=True)
 posterior = identify(sys.argv[1])
-np.savez(sys.argv[2], **{name: getattr(posterior, name) for name in ("theta", "weights", "evidence_by_part")},
+np.savez(sys.argv[2], **{name: getattr(posterior, name) for name in ("theta", "weights", "evidence_by_population")},
          ess=posterior.history.ess)
 """
 
@@ -116,6 +116,6 @@ def _same(result: Path) -> bool:
         _same.expected = identify()  # type: ignore[attr-defined]
     expected: ps.Posterior = _same.expected  # type: ignore[attr-defined]
     with np.load(result) as found:
-        parts = [found[name] for name in ("theta", "weights", "evidence_by_part", "ess")]
-    wanted = [expected.theta, expected.weights, expected.evidence_by_part, expected.history.ess]
+        parts = [found[name] for name in ("theta", "weights", "evidence_by_population", "ess")]
+    wanted = [expected.theta, expected.weights, expected.evidence_by_population, expected.history.ess]
     return all(np.array_equal(a, b) for a, b in zip(parts, wanted, strict=True))

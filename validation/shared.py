@@ -4,24 +4,24 @@ from typing import Any
 
 import probsysid as ps
 from probsysid.inference.identify import sample_all
-from probsysid.model.problem import Question
+from probsysid.model.problem import Problem
 from probsysid.smc import ibis
 from probsysid.smc.history import History
-from probsysid.smc.ibis import Run
-from probsysid.targets.batch_target import Experiment
+from probsysid.smc.ibis import IBISState
+from probsysid.targets.batch_target import BatchTarget
 
 
 class Shared:
     """Experiments with the same question, which share what they compile."""
 
-    def __init__(self, question: Question, sampler: ps.Sampler):
-        self.question = question
+    def __init__(self, problem: Problem, sampler: ps.Sampler):
+        self.problem = problem
         self.sampler = sampler
 
-    def experiment(self, record: ps.Record) -> Experiment:
-        return Experiment(self.question, (record,), self.sampler.particles)
+    def experiment(self, record: ps.Record) -> BatchTarget:
+        return BatchTarget(self.problem, (record,), self.sampler.particles)
 
-    def run(self, experiment: Experiment, seed: int) -> tuple[Run, History]:
+    def run(self, experiment: BatchTarget, seed: int) -> tuple[IBISState, History]:
         history = History(self.sampler.islands)
         run = ibis.start(experiment, self.sampler, seed)
         return sample_all(run, history, experiment, self.sampler, _ignore, _ignore), history

@@ -23,14 +23,14 @@ import probsysid as ps
 from probsysid import dist
 from probsysid.benchmarks import silverbox
 from probsysid.inference.identify import default_noise, sample_all
-from probsysid.model.problem import Question
+from probsysid.model.problem import Problem
 from probsysid.posterior.simulate import simulate
 from probsysid.smc import ibis
-from probsysid.smc.adaptive_substeps import FINEST, TOLERANCE, Computed, first_level, loss
+from probsysid.smc.adaptive_substeps import FINEST, TOLERANCE, LevelEvaluation, first_level, loss
 from probsysid.smc.history import History
-from probsysid.smc.ibis import Run
-from probsysid.smc.target import browse
-from probsysid.targets.batch_target import Experiment
+from probsysid.smc.ibis import IBISState
+from probsysid.smc.target import sweep
+from probsysid.targets.batch_target import BatchTarget
 from validation.honesty.problems import PROBLEMS
 from validation.honesty.runge_kutta import RungeKuttaTarget
 
@@ -48,7 +48,7 @@ STEPS = 64
 class Case:
     """A question with its data, and the target that counts as exact; None for the filter's own finest."""
 
-    question: Question
+    problem: Problem
     record: ps.Record
     exact: Any = None
 
@@ -57,16 +57,16 @@ def honesty(name: str) -> Case:
     """The first data set of a system of the honesty matrix."""
     problem = PROBLEMS[name]
     record = problem.record(0)
-    question = Question.make(problem.model, ps.Solver(), problem.priors, problem.noise, [problem.initial], None)
-    return Case(question, record, RungeKuttaTarget(problem, record, problem.fine))
+    asked = Problem.make(problem.model, ps.Solver(), problem.priors, problem.noise, [problem.initial], None)
+    return Case(asked, record, RungeKuttaTarget(problem, record, problem.fine))
 
 
 def silverbox_training() -> Case:
     """The training record of the benchmark, with noise and start inferred."""
     study = silverbox.study()
     noise = {"position": default_noise("position", [study.record])}
-    question = Question.make(study.model, ps.Solver(), study.priors, noise, [study.initial], None)
-    return Case(question, study.record)
+    problem = Problem.make(study.model, ps.Solver(), study.priors, noise, [study.initial], None)
+    return Case(problem, study.record)
 
 
 def linear_input() -> Case:
@@ -82,8 +82,8 @@ def linear_input() -> Case:
     noisy = outputs["position"][0] + 0.1 * random.standard_normal(samples)
     priors = {name: dist.LogNormal(np.log(value), 0.4) for name, value in truth.items()}
     initial = {"x": dist.Normal(0.0, 1.0), "dx": dist.Normal(0.0, 1.0)}
-    question = Question.make(model, ps.Solver(), priors, {"position": dist.LogNormal(-2.1, 0.5)}, [initial], None)
-    return Case(question, record.replace(outputs={"position": noisy}))
+    problem = Problem.make(model, ps.Solver(), priors, {"position": dist.LogNormal(-2.1, 0.5)}, [initial], None)
+    return Case(problem, record.replace(outputs={"position": noisy}))
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -93,9 +93,9 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def posterior(case: Case) -> Run:
+def posterior(case: Case) -> IBISState:
     """Particles of the posterior with the default solver."""
-    target = Experiment(case.question, (case.record,), SAMPLER.particles)
+    target = BatchTarget(case.problem, (case.record,), SAMPLER.particles)
     run = ibis.start(target, SAMPLER, 0, first_level(target))
     return sample_all(run, History(1), target, SAMPLER, _ignore, _ignore)
 
@@ -106,22 +106,22 @@ def _ignore(*_: Any) -> None:
 
 def likelihood(target: Any, theta: Any) -> np.ndarray:
     """Of the whole record."""
-    _, before, last = browse(target, theta, target.samples)
+    _, before, last = sweep(target, theta, target.samples)
     return before - last
 
 
-def experiment(case: Case, beyond: int) -> Experiment:
+def experiment(case: Case, beyond: int) -> BatchTarget:
     """The question with that many derivatives beyond the order."""
-    smoothness = {name: order + beyond for name, order in case.question.model.coordinates.items()}
-    question = Question.make(
-        case.question.model,
+    smoothness = {name: order + beyond for name, order in case.problem.model.coordinates.items()}
+    problem = Problem.make(
+        case.problem.model,
         ps.Solver(smoothness=smoothness),
-        case.question.priors,
-        case.question.noise,
-        case.question.initials,
+        case.problem.priors,
+        case.problem.noise,
+        case.problem.initials,
         None,
     )
-    return Experiment(question, (case.record,), SAMPLER.particles)
+    return BatchTarget(problem, (case.record,), SAMPLER.particles)
 
 
 def measure(case: Case) -> dict[str, Any]:
@@ -141,9 +141,9 @@ def measure(case: Case) -> dict[str, Any]:
     return {"default level": run.level, "samples": case.record.samples, "beyond": results}
 
 
-def _compiling(target: Experiment) -> float | None:
+def _compiling(target: BatchTarget) -> float | None:
     """Processor seconds until the program runs; None if it is too large to be tried."""
-    if target.filters[0].system.layout.size > LARGEST:
+    if target.filters[0].ode_filter.layout.size > LARGEST:
         return None
     theta = target.sample_prior(jax.random.key(0), SAMPLER.particles)
     began = time.process_time()
@@ -151,14 +151,14 @@ def _compiling(target: Experiment) -> float | None:
     return time.process_time() - began
 
 
-def _at_level(target: Experiment, run: Run, exact: np.ndarray) -> dict[str, float]:
+def _at_level(target: BatchTarget, run: IBISState, exact: np.ndarray) -> dict[str, float]:
     likelihood(target, run.flat_theta)  # warm
     began = time.process_time()
     found = likelihood(target, run.flat_theta)
     seconds = time.process_time() - began
     with np.errstate(invalid="ignore"):
         shifted = exact - found.reshape(exact.shape) + run.log_likelihood
-    lost = loss(run, Computed(None, shifted))
+    lost = loss(run, LevelEvaluation(None, shifted))
     cost = 1e9 * seconds / (run.log_weights.size * target.samples)
     return {"loss": lost, "seconds": seconds, "nanoseconds a sample": cost}
 

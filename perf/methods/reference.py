@@ -2,7 +2,7 @@
 eight Runge-Kutta steps a sample.  Exact but for a Monte Carlo error that is known, where the posterior has one mode.
 """
 
-from probsysid._internal.jax_setup import compiled_whole, configure  # isort: skip
+from probsysid._internal.jax_setup import jit_fused, configure  # isort: skip
 
 configure()
 
@@ -28,7 +28,7 @@ def main() -> None:
     def one(z: jax.Array) -> jax.Array:
         return log_prior(z) + log_likelihood(z, force, position, STEPS)
 
-    batch = compiled_whole(lambda z: map_blocks(jax.vmap(one, in_axes=-1), z, BLOCK))
+    batch = jit_fused(lambda z: map_blocks(jax.vmap(one, in_axes=-1), z, BLOCK))
 
     def log_density(points: np.ndarray) -> np.ndarray:
         return np.asarray(batch(np.ascontiguousarray(points.T)))

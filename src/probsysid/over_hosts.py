@@ -13,26 +13,26 @@ from jaxtyping import Float
 from probsysid._internal.errors import InputError
 from probsysid.hosts import Company
 from probsysid.smc.shares import Share, here, portion, whole
-from probsysid.smc.target import browse
-from probsysid.targets.batch_target import Experiment
+from probsysid.smc.target import sweep
+from probsysid.targets.batch_target import BatchTarget
 
 
 class OverHosts:
     """An experiment over the hosts of a company."""
 
-    def __init__(self, experiment: Experiment, company: Company):
+    def __init__(self, experiment: BatchTarget, company: Company):
         self.experiment = experiment
         self.company = company
-        self.graded = experiment.graded
+        self.adaptive = experiment.adaptive
         self.samples = experiment.samples
         self._levels: dict[int, OverHosts] = {}
         self._newest: tuple[Any, Any] = (None, None)
 
     @cached_property
-    def _own(self) -> Experiment:
+    def _own(self) -> BatchTarget:
         """The same for this host's particles."""
         whole = self.experiment
-        own = Experiment(whole.question, whole.records, len(range(*portion(whole.particles).indices(whole.particles))))
+        own = BatchTarget(whole.problem, whole.records, len(range(*portion(whole.particles).indices(whole.particles))))
         own.substeps = whole.substeps
         own.__dict__ |= {name: getattr(whole, name) for name in ("filters", "offsets", "data")}
         return own
@@ -63,10 +63,10 @@ class OverHosts:
         energies = np.asarray(rows)[: last - first]
         return Share(state, count), whole(energies, count, f"energies of samples {first} to {last}")
 
-    def browse(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """As `browse`, with one exchange at the end instead of one a chunk."""
         count = theta.shape[-1]
-        state, likelihood, energy = browse(self._own, self._share(theta), stop)
+        state, likelihood, energy = sweep(self._own, self._share(theta), stop)
         likelihood, energy = whole(np.stack([likelihood, energy]), count, f"likelihoods up to sample {stop}")
         return Share(state, count), likelihood, energy
 
@@ -84,7 +84,7 @@ class OverHosts:
         return share
 
 
-def dealt_out(experiment: Experiment, company: Company | None, fingerprint: str) -> Any:
+def dealt_out(experiment: BatchTarget, company: Company | None, fingerprint: str) -> Any:
     """The experiment over all hosts, once they have found that they mean the same one; as it is for a host alone."""
     if company is None:
         return experiment

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from probsysid._internal import worker
-from probsysid._internal.worker import Background
+from probsysid._internal.worker import BackgroundWorker
 
 
 class Counter:
@@ -34,7 +34,7 @@ class Counter:
 
 def test_all_is_done_once_whoever_asks() -> None:
     counter = Counter()
-    work = Background(counter.step)
+    work = BackgroundWorker(counter.step)
     for k in range(300):
         counter.left += 1
         if k % 7:
@@ -59,7 +59,7 @@ def test_work_that_comes_while_the_last_step_ends_is_not_forgotten() -> None:
             assert go_on.wait(10)
         return more
 
-    work = Background(step)
+    work = BackgroundWorker(step)
     work.start()
     assert looking.wait(10)
     counter.left = 1
@@ -74,7 +74,7 @@ def test_a_failure_is_raised_once_and_work_goes_on() -> None:
     def step() -> bool:
         raise ArithmeticError("no")
 
-    work = Background(step)
+    work = BackgroundWorker(step)
     work.start()
     with pytest.raises(ArithmeticError):
         work.wait(10)
@@ -95,7 +95,7 @@ def test_a_failure_between_the_look_and_the_work_is_raised_once() -> None:
         assert go_on.wait(10)
         raise ArithmeticError("no")
 
-    class Slow(Background):
+    class Slow(BackgroundWorker):
         def check(self) -> None:
             super().check()
             if not go_on.is_set():
@@ -120,7 +120,7 @@ def test_work_asked_for_while_a_failed_thread_ends_is_not_forgotten() -> None:
             raise ArithmeticError("no")
         return False
 
-    class Slow(Background):
+    class Slow(BackgroundWorker):
         def _rest(self, worker: object) -> None:
             if len(calls) == 1:
                 failed.set()
@@ -147,7 +147,7 @@ def test_stopping_leaves_the_rest() -> None:
         assert go_on.wait(10)
         return counter.step()
 
-    work = Background(step)
+    work = BackgroundWorker(step)
     work.start()
     assert inside.wait(10)
     work.stop(wait=False)
@@ -161,8 +161,8 @@ def test_stopping_leaves_the_rest() -> None:
 def test_a_program_that_ends_does_not_hang() -> None:
     program = (
         "import runpy, time\n"
-        f"Background = runpy.run_path({worker.__file__!r})['Background']\n"  # the rest of probsysid takes seconds
-        "work = Background(lambda: time.sleep(0.05) is None)\n"  # there is always more to do
+        f"BackgroundWorker = runpy.run_path({worker.__file__!r})['BackgroundWorker']\n"
+        "work = BackgroundWorker(lambda: time.sleep(0.05) is None)\n"  # there is always more to do
         "work.start()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -15,9 +15,9 @@ import probsysid as ps
 from probsysid import cli
 from probsysid._internal.errors import InputError, SamplingError
 from probsysid.benchmarks import commands, emps, silverbox
-from probsysid.benchmarks.case import Fit, Method, Protocol, Study, View, free_run
+from probsysid.benchmarks.case import CaseStudy, FigureSettings, LeastSquaresFit, Method, ScoringProtocol, free_run
 from probsysid.benchmarks.page import FINDINGS, Entry, page, read_entries, read_failures
-from probsysid.benchmarks.result import Context, Result, read_results, write_results
+from probsysid.benchmarks.result import Context, RunResult, read_results, write_results
 from probsysid.benchmarks.run import Finished, run
 from tests import duffing
 
@@ -65,13 +65,13 @@ def test_the_command_line_gives_one_sentence_and_exit_code_2(
     assert capsys.readouterr().err.startswith("probsysid: benchmark is 'silverbix'")
 
 
-def small_study() -> Study:
+def small_study() -> CaseStudy:
     """A Duffing oscillator in the place of a benchmark."""
     record = duffing.measure(SAMPLES)
     options = duffing.options()
     training = free_run(duffing.model, record, steps=2)
     measured = np.asarray(record.outputs["position"])
-    view = View(
+    view = FigureSettings(
         states=("x", "dx"),
         samples=SAMPLES,
         zoom=(float(record.time[40]), float(record.time[60])),
@@ -80,7 +80,7 @@ def small_study() -> Study:
         units={"x": "m"},
     )
     sampler = ps.Sampler(particles=64)
-    return Study(
+    return CaseStudy(
         case="bouc-wen",
         variant="bouc-wen",
         model=duffing.model,
@@ -88,9 +88,9 @@ def small_study() -> Study:
         priors=options["priors"],
         initial=options["initial"],
         methods={"default": Method(options["solver"], sampler)},
-        protocols=(Protocol("simulated", record, training),),
+        protocols=(ScoringProtocol("simulated", record, training),),
         equation="m x'' + c x' + k x + k3 x^3 = u",
-        fits={"simulated": Fit("the same record", measured, training)},
+        fits={"simulated": LeastSquaresFit("the same record", measured, training)},
         guess=duffing.TRUTH,
         view=view,
         training=training,
@@ -126,12 +126,12 @@ def test_a_small_run_writes_everything(tmp_path: Path) -> None:
     assert "| bouc-wen | default | simulated |" in text
 
 
-def result(**changes: object) -> Result:
+def result(**changes: object) -> RunResult:
     summary = {"mean": 1.0, "sd": 0.1, "q05": 0.9, "q95": 1.1}
     score = {"rmse_min": 1.0, "rmse_mean": 2.0, "rmse_max": 3.0, "fit_percent": 90.0, "baseline": 9.0}
     start = {"case": "emps", "model": "friction", "method": "default", "particles": 8, "seed": 0, "seconds": 1.0}
     rest = {"sweeps": 2.0, "log_evidence": -1.0, "log_evidence_error": None}
-    return Result.model_validate({**start, **rest, "parameters": {"M": summary}, "test": {"t": score}, **changes})
+    return RunResult.model_validate({**start, **rest, "parameters": {"M": summary}, "test": {"t": score}, **changes})
 
 
 def context(**changes: object) -> Context:
@@ -147,7 +147,7 @@ class Runs:
         self.failing: dict[str, Exception] = {}
 
     def __call__(
-        self, study: Study, method: str, particles: int | None, seed: int, folder: Path, console: Console
+        self, study: CaseStudy, method: str, particles: int | None, seed: int, folder: Path, console: Console
     ) -> Finished:
         self.asked.append(folder.name)
         if folder.name in self.failing:
@@ -167,7 +167,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     study = small_study()
     study = replace(study, methods={name: study.methods["default"] for name in commands.METHODS})
 
-    def make(case: str) -> Callable[..., Study]:
+    def make(case: str) -> Callable[..., CaseStudy]:
         return lambda folder, variant: replace(study, case=case, variant=variant)
 
     monkeypatch.setattr(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from probsysid import dist
-from probsysid.benchmarks.case import Fit
+from probsysid.benchmarks.case import LeastSquaresFit
 from probsysid.benchmarks.laplace_limit import laplace_draws
 
 SAMPLES = 4000
@@ -15,7 +15,7 @@ def test_a_linear_gaussian_problem_has_its_closed_form() -> None:
     slopes = random.standard_normal((SAMPLES, 2))
     noise = 0.5
     measured = slopes @ [1.0, -2.0] + noise * random.standard_normal(SAMPLES)
-    fit = Fit("line", measured, lambda p: np.outer(p["a"], slopes[:, 0]) + np.outer(p["b"], slopes[:, 1]))
+    fit = LeastSquaresFit("line", measured, lambda p: np.outer(p["a"], slopes[:, 0]) + np.outer(p["b"], slopes[:, 1]))
     priors = {"a": dist.Normal(0.0, 0.02), "b": dist.Normal(0.0, 10.0)}
     draws = laplace_draws(fit, priors, {"a": 0.5, "b": 0.0}, draws=4000)
     estimate = np.linalg.lstsq(slopes, measured, rcond=None)[0]
@@ -33,7 +33,7 @@ def test_a_linear_gaussian_problem_has_its_closed_form() -> None:
 def test_positive_parameters_stay_positive() -> None:
     grid = np.linspace(0, 1, 50)
     measured = np.exp(-3 * grid) + 0.2 * np.random.default_rng(1).standard_normal(50)
-    fit = Fit("decay", measured, lambda p: np.exp(-np.outer(p["rate"], grid)))
+    fit = LeastSquaresFit("decay", measured, lambda p: np.exp(-np.outer(p["rate"], grid)))
     draws = laplace_draws(fit, {"rate": dist.LogNormal(0.0, 2.0)}, {"rate": 1.0}, draws=500)["rate"]
     assert draws.min() > 0
     assert abs(np.median(draws) - 3) < 4 * np.std(draws)

@@ -9,22 +9,22 @@ import pytest
 
 import probsysid as ps
 from probsysid.benchmarks import bouc_wen, emps, silverbox
-from probsysid.benchmarks.case import Protocol, Study
+from probsysid.benchmarks.case import CaseStudy, ScoringProtocol
 from probsysid.benchmarks.laplace_limit import limits
 from probsysid.benchmarks.run import run
 
 pytestmark = pytest.mark.skipif(not os.environ.get("PROBSYSID_DATA"), reason="PROBSYSID_DATA names no folder with data")
 
 
-def score(protocol: Protocol, values: dict[str, float]) -> float:
+def score(protocol: ScoringProtocol, values: dict[str, float]) -> float:
     return protocol.rmse({name: np.array([v]) for name, v in values.items()}, np.ones(1)).mean
 
 
-def protocol(study: Study, name: str) -> Protocol:
+def protocol(study: CaseStudy, name: str) -> ScoringProtocol:
     return next(p for p in study.protocols if p.name == name)
 
 
-def shortened(study: Study, samples: int, tests: tuple[str, ...], **solver: object) -> Study:
+def shortened(study: CaseStudy, samples: int, tests: tuple[str, ...], **solver: object) -> CaseStudy:
     method = study.methods["default"]
     method = replace(
         method, solver=replace(method.solver, **solver), sampler=ps.Sampler(particles=128, islands=2, max_moves=6)
@@ -90,7 +90,7 @@ def test_the_parts_of_the_silverbox_record() -> None:
     ids=["bouc-wen", "silverbox", "emps"],
 )
 def test_a_reduced_run(
-    make: Callable[[], Study], samples: int, tests: tuple[str, ...], solver: dict[str, object], most: float
+    make: Callable[[], CaseStudy], samples: int, tests: tuple[str, ...], solver: dict[str, object], most: float
 ) -> None:
     outcome = run(shortened(make(), samples, tests, **solver))
     result = outcome.result

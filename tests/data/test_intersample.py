@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probsysid._internal.errors import InputError
-from probsysid.data.intersample import BandLimited, Callable, Intersample, Linear, ZeroOrderHold, burg
+from probsysid.data.intersample import BandLimited, FunctionInput, Intersample, Linear, ZeroOrderHold, burg
 
 KNOTS = np.array([0.0, 0.1, 0.4, 0.5, 1.0])
 VALUES = np.array([1.0, 3.0, 2.0, -1.0, 0.5])
@@ -194,23 +194,23 @@ def test_burg_of_silence():
 def test_function_of_arrays_or_of_numbers():
     times = np.linspace(0, 1, 7)
     for function in (np.sin, math.sin, lambda t: math.sin(t) if t > 0 else 0.0):
-        np.testing.assert_allclose(Callable(function, "u", times).at(times), np.sin(times), atol=1e-16)
-    np.testing.assert_array_equal(Callable(lambda t: 2, "u", times).at(times), np.full(7, 2.0))
-    np.testing.assert_array_equal(Callable(lambda t: 2, "u", times[:1]).at(times), np.full(7, 2.0))
+        np.testing.assert_allclose(FunctionInput(function, "u", times).at(times), np.sin(times), atol=1e-16)
+    np.testing.assert_array_equal(FunctionInput(lambda t: 2, "u", times).at(times), np.full(7, 2.0))
+    np.testing.assert_array_equal(FunctionInput(lambda t: 2, "u", times[:1]).at(times), np.full(7, 2.0))
 
 
 def test_function_derivatives_of_a_sine():
     """The errors that the docstring states, with a factor of 10 to spare, at all samples, also the last."""
     w = 2 * np.pi / 10
     time = np.arange(100.0)
-    derivatives = Callable(lambda t: np.cos(w * t), "u", time).derivatives(time, 5)
+    derivatives = FunctionInput(lambda t: np.cos(w * t), "u", time).derivatives(time, 5)
     for d, bound in enumerate([0, 4e-12, 3e-10, 2e-8, 6e-7, 1e-5]):
         expected = w**d * np.cos(w * time + d * np.pi / 2)
         np.testing.assert_allclose(derivatives[:, d], expected, atol=bound, rtol=1e-15)
 
 
 def test_function_derivatives_of_a_polynomial_at_uneven_times():
-    derivatives = Callable(lambda t: 1 - 2 * t + t**3, "u", KNOTS).derivatives(KNOTS, 3)
+    derivatives = FunctionInput(lambda t: 1 - 2 * t + t**3, "u", KNOTS).derivatives(KNOTS, 3)
     expected = np.stack([1 - 2 * KNOTS + KNOTS**3, 3 * KNOTS**2 - 2, 6 * KNOTS, 6 + 0 * KNOTS], axis=1)
     # Exact but for rounding, which grows by about 100 a derivative on the shortest interval, 0.1.
     np.testing.assert_allclose(derivatives, expected, atol=1e-6)
@@ -219,35 +219,35 @@ def test_function_derivatives_of_a_polynomial_at_uneven_times():
 
 def test_function_derivatives_are_right_limits_at_a_corner():
     time = np.arange(8.0)
-    slopes = Callable(lambda t: np.abs(t - 3), "u", time).derivatives(time, 1)[:, 1]
+    slopes = FunctionInput(lambda t: np.abs(t - 3), "u", time).derivatives(time, 1)[:, 1]
     np.testing.assert_allclose(slopes, [-1, -1, -1, 1, 1, 1, 1, 1], atol=1e-12)
-    jump = Callable(lambda t: np.where(t >= 3, 5.0, 1.0), "u", time).derivatives(time, 2)
+    jump = FunctionInput(lambda t: np.where(t >= 3, 5.0, 1.0), "u", time).derivatives(time, 2)
     np.testing.assert_allclose(jump[:, 1:], 0, atol=1e-10)
 
 
 def test_function_is_not_called_outside_the_record():
     time = np.linspace(0, 1, 11)
-    signal = Callable(lambda t: math.sqrt(t) + math.sqrt(1 - t) if 0 <= t <= 1 else math.nan, "u", time)
+    signal = FunctionInput(lambda t: math.sqrt(t) + math.sqrt(1 - t) if 0 <= t <= 1 else math.nan, "u", time)
     assert np.all(np.isfinite(signal.derivatives(time, 3)))
     assert np.all(np.isfinite(signal.grid(time, 3)))
 
 
 def test_function_at_a_single_sample():
     one = np.array([0.5])
-    derivatives = Callable(np.sin, "u", one, 0.1).derivatives(one, 1)
+    derivatives = FunctionInput(np.sin, "u", one, 0.1).derivatives(one, 1)
     np.testing.assert_allclose(derivatives, [[np.sin(0.5), np.cos(0.5)]], atol=1e-12)
     with pytest.raises(InputError, match=r"'u'.*single sample"):
-        Callable(np.sin, "u", one).derivatives(one, 1)
+        FunctionInput(np.sin, "u", one).derivatives(one, 1)
 
 
 def test_function_errors():
     times = np.array([0.0, 1.0, 2.0])
     with pytest.raises(InputError, match="input 'force': the function is inf at t = 1 s"):
-        Callable(lambda t: np.where(t == 1, np.inf, t), "force", times)
+        FunctionInput(lambda t: np.where(t == 1, np.inf, t), "force", times)
     with pytest.raises(InputError, match=r"input 'force': it fails at t = 0 s: .*division by zero"):
-        Callable(lambda t: 1 / t if isinstance(t, float) else None, "force", times)
+        FunctionInput(lambda t: 1 / t if isinstance(t, float) else None, "force", times)
     with pytest.raises(InputError, match="input 'force': it fails at t = 0 s"):
-        Callable(lambda t: t + 1j, "force", times)
+        FunctionInput(lambda t: t + 1j, "force", times)
 
 
 # All of them
@@ -263,7 +263,7 @@ def signals(draw: st.DrawFn) -> tuple[Intersample, np.ndarray]:
         lambda: Linear(time, values),
         lambda: BandLimited(time[0], dt, values),
         lambda: BandLimited(time[0], dt, values, periodic=True),
-        lambda: Callable(np.sin, "u", time),
+        lambda: FunctionInput(np.sin, "u", time),
     ]
     return draw(st.sampled_from(kinds))(), time
 

@@ -17,7 +17,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 _FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
-class Block(NamedTuple):
+class SampleBlock(NamedTuple):
     """One fenced block."""
 
     page: Path
@@ -30,16 +30,16 @@ class Block(NamedTuple):
         return f"{self.page.name}:{self.line}"
 
 
-def blocks(page: Path) -> Iterator[Block]:
+def blocks(page: Path) -> Iterator[SampleBlock]:
     """All blocks of a page; those indented in a list lose the indent."""
     content = page.read_text()
     for found in _FENCE.finditer(content):
         indent, language, text = found.groups()
         text = re.sub(rf"^{indent}", "", text, flags=re.MULTILINE)
-        yield Block(page, content.count("\n", 0, found.start()) + 2, language.strip(), text)
+        yield SampleBlock(page, content.count("\n", 0, found.start()) + 2, language.strip(), text)
 
 
-def python_blocks(page: Path) -> list[Block]:
+def python_blocks(page: Path) -> list[SampleBlock]:
     return [block for block in blocks(page) if block.language == "python"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from probsysid.study.catalogue import NAMES, look_up
 from probsysid.study.equations import FUNCTIONS
 from probsysid.study.priors import FAMILIES, parse_prior
-from probsysid.study.run import load_plan
+from probsysid.study.run import load_study
 from probsysid.study.schema import DataSection, SamplerSection, SolverSection
 
 PAGE = (Path(__file__).parents[2] / "docs" / "study-files.md").read_text()
@@ -20,7 +20,7 @@ def test_the_study_on_the_page_is_valid(tmp_path: Path) -> None:
     rows = "".join(f"{t};{np.sin(t / 900):.4f};{20 * np.sin(t / 800):.3f}\n".replace(".", ",") for t in time)
     (tmp_path / "roll.csv").write_bytes(("Zeit [ms];Moment [N m];Winkel [°]\n" + rows).encode("cp1252"))
     (tmp_path / "roll.toml").write_text(study)
-    plan, _ = load_plan(tmp_path / "roll.toml")
+    plan, _ = load_study(tmp_path / "roll.toml")
     assert [plan.measured[0].train, plan.measured[0].test] == [slice(0, 1000), slice(1000, 1200)]
     # degrees to radians
     assert np.ptp(plan.training[0].outputs["angle"]) < 0.75

@@ -14,7 +14,7 @@ import probsysid as ps
 from probsysid import dist, hosts
 from probsysid.hosts.company import Company
 from probsysid.smc import checkpoint
-from probsysid.smc.proposals import StudentMixture
+from probsysid.smc.proposals import MixtureDensity
 from tests.hosts.companies import in_company
 
 pytestmark = pytest.mark.filterwarnings("ignore::probsysid.ModelWarning")  # a sine fits no lag from rest
@@ -87,12 +87,12 @@ def test_the_number_of_hosts_does_not_matter(case: str, count: int) -> None:
 
 def test_a_host_that_rounds_differently_follows_host_0(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor of another kind may differ in the last bit of every decision."""
-    original = StudentMixture.sample
+    original = MixtureDensity.sample
 
-    def sample(self: StudentMixture, random: np.random.Generator, count: int) -> np.ndarray:
+    def sample(self: MixtureDensity, random: np.random.Generator, count: int) -> np.ndarray:
         return original(self, random, count) * (1.0 if hosts.first() else 1 + 1e-14)
 
-    monkeypatch.setattr(StudentMixture, "sample", sample)
+    monkeypatch.setattr(MixtureDensity, "sample", sample)
     one, other = in_company(2, lambda _: identify())
     assert isinstance(other, ps.Posterior), other
     np.testing.assert_array_equal(one.theta, other.theta)

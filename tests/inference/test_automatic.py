@@ -7,7 +7,7 @@ import pytest
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.posterior.diagnostics.solver_check import settle
+from probsysid.posterior.diagnostics.solver_check import refine_until_adequate
 from probsysid.posterior.diagnostics.variance_decomposition import curvature, split
 from probsysid.posterior.simulate import simulate
 from probsysid.smc import ibis
@@ -55,7 +55,7 @@ def automatic(record: ps.Record) -> ps.Posterior:
 
 
 def test_steps_are_chosen_and_said(automatic: ps.Posterior) -> None:
-    assert automatic.question.solver.substeps > 1
+    assert automatic.problem.solver.substeps > 1
     assert "posterior sd" in automatic.verdict and "negligible" in automatic.verdict
     assert automatic.settings["solver_adequate"]
     assert automatic.settings["solver_check"]["pareto_shape"] < 0.7
@@ -116,7 +116,7 @@ def test_a_stream_decides_the_same(automatic: ps.Posterior, record: ps.Record) -
         online.update({}, {"position": value})
     np.testing.assert_array_equal(online.posterior.theta, automatic.theta)
     np.testing.assert_allclose(online.posterior.weights, automatic.weights, rtol=1e-9)
-    assert online.posterior.question.solver == automatic.question.solver
+    assert online.posterior.problem.solver == automatic.problem.solver
     checked = online.posterior.checked()
     assert checked.verdict == automatic.verdict
     assert checked.doubts == automatic.doubts == []
@@ -153,6 +153,6 @@ def test_a_finer_integration_that_loses_everything_loses_nothing_that_there_is()
     sampler = ps.Sampler(particles=64)
     target = Lost(**vars(Regression.simulated().target()))
     run = replace(ibis.start(target, sampler, 0), samples=1)
-    kept, found, _, _ = settle(run, target, sampler, lambda r: {"a": r.flat_theta[0]})
+    kept, found, _, _ = refine_until_adequate(run, target, sampler, lambda r: {"a": r.flat_theta[0]})
     np.testing.assert_array_equal(kept.theta, run.theta)
     assert not found.adequate and "not accurate enough" in found.verdict

@@ -10,8 +10,8 @@ import pytest
 import probsysid as ps
 from probsysid import dist
 from probsysid.inference.identify import problem_fingerprint
-from probsysid.model.problem import Question
-from probsysid.targets.batch_target import Experiment
+from probsysid.model.problem import Problem
+from probsysid.targets.batch_target import BatchTarget
 from tests.odefilter.bruteforce import Joint, joint_gaussian
 from tests.odefilter.cases import Case
 from tests.smc.conjugate import Exact, Regression, assert_exact
@@ -42,13 +42,13 @@ class Oscillator:
         self.record = ps.Record(inputs={"force": force}, outputs={"position": data}, dt=0.4)
         priors = {"gain": dist.Normal(1.0, 0.5), "offset": dist.Normal(0.0, 2.0)}
         initial = {"x": dist.Normal(0.2, 0.3), "dx": dist.Normal(1.0, 0.4)}
-        self.question = Question.make(model, SOLVER, priors, {"position": NOISE}, [initial], None)
+        self.problem = Problem.make(model, SOLVER, priors, {"position": NOISE}, [initial], None)
 
     @cached_property
-    def experiment(self) -> Experiment:
-        return Experiment(self.question, (self.record,), 1024)
+    def experiment(self) -> BatchTarget:
+        return BatchTarget(self.problem, (self.record,), 1024)
 
-    def target(self) -> Experiment:
+    def target(self) -> BatchTarget:
         return self.experiment
 
     def features(self, theta: np.ndarray) -> np.ndarray:
@@ -124,7 +124,7 @@ def mark(model: ps.Model = model, **changes: Any) -> str:
         **changes,
     }
     sampler, seed, data = (given.pop(name) for name in ("sampler", "seed", "data"))
-    return problem_fingerprint(Question.make(model, **given), sampler, seed, data)
+    return problem_fingerprint(Problem.make(model, **given), sampler, seed, data)
 
 
 def affine(slope: float) -> dist.Distribution:

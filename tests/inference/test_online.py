@@ -31,7 +31,7 @@ def feed(online: ps.Identifier, record: ps.Record, first: int, last: int) -> Non
 def assert_identical(one: ps.Posterior, other: ps.Posterior) -> None:
     np.testing.assert_array_equal(one.theta, other.theta)
     np.testing.assert_array_equal(one.weights, other.weights)
-    np.testing.assert_array_equal(one.evidence_by_part, other.evidence_by_part)
+    np.testing.assert_array_equal(one.evidence_by_population, other.evidence_by_population)
     np.testing.assert_array_equal(one.history.ess, other.history.ess)
     assert one.history.rejuvenations == other.history.rejuvenations
 
@@ -179,7 +179,7 @@ def test_ctrl_c_in_the_middle_of_an_update(
 
     for first, (place, name, after) in zip(
         (30, 40, 50),
-        ((module.Stream, "append", False), (module.Stream, "append", True), (module, "forward", True)),
+        ((module.StreamTarget, "append", False), (module.StreamTarget, "append", True), (module, "forward", True)),
         strict=True,
     ):
         strike(place, name, after)

@@ -9,8 +9,8 @@ import pytest
 
 import probsysid as ps
 from probsysid._internal.errors import did_you_mean
-from probsysid.model.namespaces import Discovery, Names, UnknownName
-from probsysid.model.sparsity import dependence
+from probsysid.model.namespaces import Namespace, RecordingNamespace, UnknownName
+from probsysid.model.sparsity import sparsity_pattern
 
 
 def duffing(**changes: Any) -> ps.Model:
@@ -26,7 +26,7 @@ def duffing(**changes: Any) -> ps.Model:
 
 
 def test_names_are_attributes_and_items() -> None:
-    s = Names("state", {"x": 1.0, "dx": 2.0})
+    s = Namespace("state", {"x": 1.0, "dx": 2.0})
     assert (s.x, s["dx"], list(s)) == (1.0, 2.0, ["x", "dx"])
     assert "dx" in s and "y" not in s
     assert repr(s) == "<state: x, dx>"
@@ -34,22 +34,22 @@ def test_names_are_attributes_and_items() -> None:
 
 
 def test_a_wrong_name_lists_the_right_ones() -> None:
-    s = Names("state", {"x": 1.0, "velocity": 2.0})
+    s = Namespace("state", {"x": 1.0, "velocity": 2.0})
     with pytest.raises(UnknownName, match=r"no state 'velocty'; known are: x, velocity\. Did you mean 'velocity'\?"):
         _ = s.velocty
     assert not hasattr(s, "y")
     with pytest.raises(ps.InputError, match="no input 'y'; known are: none"):
-        _ = Names("input", {})["y"]
+        _ = Namespace("input", {})["y"]
 
 
 def test_names_cannot_be_assigned() -> None:
-    s = Names("state", {"x": 1.0})
+    s = Namespace("state", {"x": 1.0})
     with pytest.raises(ps.InputError, match="the state 'x' cannot be assigned to"):
         s.x = 2.0
 
 
 def test_discovery_remembers_what_was_asked_in_order() -> None:
-    p = Discovery("parameter", {"w": 5.0}, default=1.0)
+    p = RecordingNamespace("parameter", {"w": 5.0}, default=1.0)
     assert (p.m, p.w, p["c"], p.m) == (1.0, 5.0, 1.0, 1.0)
     assert p._asked == ["m", "w", "c"]
 
@@ -104,7 +104,7 @@ def test_parameters_may_be_arrays() -> None:
     assert model.parameter_names == ("weights",)
     (value,) = model.highest_derivatives([2.0], [], {"weights": jnp.array([1.0, 3.0])})
     assert float(value) == 14.0
-    assert model.dynamics_dependence == ((True,),)
+    assert model.dynamics_sparsity == ((True,),)
 
 
 def test_numbers_may_be_whole_or_constant() -> None:
@@ -121,7 +121,7 @@ def test_abstract_evaluation_computes_nothing() -> None:
         return {"x": -s.x}
 
     model = ps.Model({"x": 1}, dynamics)
-    _ = model.dynamics_dependence
+    _ = model.dynamics_sparsity
     assert seen and all(isinstance(x, jax.core.Tracer) for x in seen)
 
 
@@ -134,9 +134,9 @@ def test_dependence_of_a_model() -> None:
         lambda s, u, p: {"x": u.force - s.x - s.z, "z": p.a * s.dx + jnp.abs(s.z)},
         lambda s, u, p: {"acceleration": s.ddx, "mix": s.x * s.dz, "input": u.force},
     )
-    assert model.dynamics_dependence == ((True, False, True), (False, True, True))
+    assert model.dynamics_sparsity == ((True, False, True), (False, True, True))
     # Columns: x, dx, z, ddx, dz.
-    assert model.outputs_dependence == (
+    assert model.outputs_sparsity == (
         (False, False, False, True, False),
         (True, False, False, False, True),
         (False, False, False, False, False),
@@ -166,12 +166,12 @@ _squared.defjvp(lambda primals, tangents: (_squared(primals[0]), 2 * primals[0] 
     ],
 )
 def test_dependence_of_functions(function: Any, expected: Any) -> None:
-    assert dependence(function, count=2) == expected
+    assert sparsity_pattern(function, count=2) == expected
 
 
 def test_dependence_ignores_fixed_arguments() -> None:
     number = jax.ShapeDtypeStruct((), float)
-    found = dependence(lambda p, u, x, y: [p["a"] * y + u[0]], {"a": number}, [number], count=2)
+    found = sparsity_pattern(lambda p, u, x, y: [p["a"] * y + u[0]], {"a": number}, [number], count=2)
     assert found == ((False, True),)
 
 

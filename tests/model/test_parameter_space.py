@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate, stats
 
 from probsysid import InputError, dist
-from probsysid.model.parameter_space import Space, _compiled
+from probsysid.model.parameter_space import ParameterSpace, _compiled
 
 COVARIANCE = np.array([[1.0, 0.6, 0.0], [0.6, 0.8, -0.2], [0.0, -0.2, 0.5]])
 
@@ -37,7 +37,7 @@ SUPPORT |= {"truncated left": (0, None), "truncated right": (None, 0.5), "trunca
 def test_density_is_that_of_the_change_of_variables(name: str) -> None:
     """Against a numerical derivative, and the whole integrates to one."""
     prior = SINGLE[name]
-    space = Space.from_priors({"x": prior})
+    space = ParameterSpace.from_priors({"x": prior})
 
     def value(free: np.ndarray) -> np.ndarray:
         return np.asarray(space.values(jnp.asarray(free)[None])["x"])
@@ -59,7 +59,7 @@ def test_density_is_that_of_the_change_of_variables(name: str) -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in SINGLE])
 def test_draws_follow_the_prior_and_its_constraints(name: str) -> None:
-    space = Space.from_priors({"x": SINGLE[name]})
+    space = ParameterSpace.from_priors({"x": SINGLE[name]})
     count = 20_000
     theta = space.sample(jax.random.key(0), count)
     assert theta.shape == (1, count)
@@ -75,7 +75,7 @@ def test_draws_follow_the_prior_and_its_constraints(name: str) -> None:
     assert high is None or np.all(far <= high)
 
 
-JOINT = Space.from_priors(
+JOINT = ParameterSpace.from_priors(
     {
         "k": dist.LogNormal(0.0, 1.0),
         ("a", "b", "c"): dist.MultivariateNormal(jnp.array([1.0, 2.0, 3.0]), COVARIANCE),
@@ -136,7 +136,7 @@ TURNED = {
 @pytest.mark.parametrize("name", TURNED)
 def test_transforms_that_turn_a_prior_around_stay_as_they_are(name: str) -> None:
     """What they map to depends on their numbers, which programs that are shared see only when they run."""
-    space = Space.from_priors({"a": TURNED[name], "b": dist.LogNormal(0.0, 1.0)})
+    space = ParameterSpace.from_priors({"a": TURNED[name], "b": dist.LogNormal(0.0, 1.0)})
     theta = np.asarray(space.sample(jax.random.key(0), 4))
     np.testing.assert_allclose(space.values(theta)["a"], jax.vmap(space.sites[0].value, in_axes=-1)(theta), rtol=1e-12)
     expected = sum(jax.vmap(site.log_density, in_axes=-1)(theta) for site in space.sites)
@@ -146,7 +146,7 @@ def test_transforms_that_turn_a_prior_around_stay_as_they_are(name: str) -> None
 
 def test_a_pickled_space_works_in_another_process() -> None:
     """Programs are known by a number that belongs to one process."""
-    space = Space.from_priors({"a": dist.LogNormal(0.5, 1.0)})
+    space = ParameterSpace.from_priors({"a": dist.LogNormal(0.5, 1.0)})
     theta = np.array([[0.3, -0.2]])
     expected = np.asarray(space.log_prior(theta))
     script = (
@@ -159,8 +159,8 @@ def test_a_pickled_space_works_in_another_process() -> None:
     np.testing.assert_allclose([float(word) for word in done.stdout.split()], expected, rtol=1e-12)
 
 
-def space_of(scale: float) -> Space:
-    return Space.from_priors({"a": dist.TruncatedNormal(scale, 1.0, low=0.0), "b": dist.Uniform(0.0, scale)})
+def space_of(scale: float) -> ParameterSpace:
+    return ParameterSpace.from_priors({"a": dist.TruncatedNormal(scale, 1.0, low=0.0), "b": dist.Uniform(0.0, scale)})
 
 
 def test_spaces_of_one_kind_share_their_programs() -> None:
@@ -193,13 +193,13 @@ def test_a_prior_of_the_users_own_kind() -> None:
             Shifted(shift),
             dist.TransformedDistribution(Shifted(shift), dist.transforms.AffineTransform(0.0, 1.0)),
         ):
-            found = Space.from_priors({"x": prior}).log_prior(np.array([[0.5]]))
+            found = ParameterSpace.from_priors({"x": prior}).log_prior(np.array([[0.5]]))
             np.testing.assert_allclose(found, stats.norm.logpdf(0.5, loc=shift), rtol=1e-12)
 
 
 def test_a_program_that_ends_the_process_where_outputs_are_fused() -> None:
     """XLA's fusion of several outputs, which the filter needs, ends the process on this one."""
-    space = Space.from_priors({"correlation": dist.LKJCholesky(3, 1.0)})
+    space = ParameterSpace.from_priors({"correlation": dist.LKJCholesky(3, 1.0)})
     theta = np.full((space.dimension, 2), 0.3)
     apart = jax.jit(jax.vmap(space.sites[0].log_density, in_axes=-1))(theta)
     np.testing.assert_allclose(space.log_prior(theta), apart, rtol=1e-12)
@@ -218,4 +218,4 @@ def test_a_program_that_ends_the_process_where_outputs_are_fused() -> None:
 )
 def test_refused(priors: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Space.from_priors(priors)
+        ParameterSpace.from_priors(priors)

@@ -13,12 +13,12 @@ import numpy as np
 import probsysid  # noqa: F401  (double precision, before JAX computes anything)
 from probsysid.model.model import Model
 from probsysid.odefilter.diffusion import Diffusion, QuasiMLE, unit_variances
-from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter import VectorisedFilter
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF1, Linearisation
-from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.smoothing.trajectory import Trajectory, trace
-from probsysid.odefilter.unrolled.step import Particle, Sample, System
+from probsysid.odefilter.unrolled.step import IntervalData, Particle, UnrolledFilter
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,8 @@ class Case:
         return Layout(self.model.orders, self.smoothness)
 
     @cached_property
-    def system(self) -> System:
-        return System(
+    def ode_filter(self) -> UnrolledFilter:
+        return UnrolledFilter(
             self.model, self.layout, self.linearisation, self.diffusion, self.ode_noise, self.joint, self.restarts
         )
 
@@ -98,7 +98,7 @@ class Case:
         return grid, inputs
 
     @cached_property
-    def sample(self) -> Sample:
+    def sample(self) -> IntervalData:
         grid, inputs = self.input_arrays
         unit = [
             unit_variances(q, n, self.steps[1:], self.substeps, self.restarts)
@@ -107,7 +107,7 @@ class Case:
         unit = np.concatenate([np.ones((1, self.substeps, len(unit))), np.stack(unit, axis=-1)])
         scales = np.stack([self.layout.scales(step) for step in self.steps])
         before = np.maximum(np.arange(self.samples) - 1, 0)
-        return Sample(
+        return IntervalData(
             grid=grid,
             inputs=inputs,
             departure=inputs[before],
@@ -119,24 +119,24 @@ class Case:
         )
 
     @cached_property
-    def rows(self) -> Rows:
-        return Rows.of(self.sample)
+    def rows(self) -> PackedSamples:
+        return PackedSamples.of(self.sample)
 
     # What the package makes of it
 
-    def energies(self, filter: Filter | None = None) -> np.ndarray:
+    def energies(self, filter: VectorisedFilter | None = None) -> np.ndarray:
         """(sample, particle)"""
         return self.run(filter)[0]
 
-    def run(self, filter: Filter | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def run(self, filter: VectorisedFilter | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Energies and the packed state at the end."""
-        filter = Filter(self.system) if filter is None else filter
+        filter = VectorisedFilter(self.ode_filter) if filter is None else filter
         packed, first = filter.start(self.particle, self.rows)
         packed, energies = filter.advance(packed, self.particle, self.rows, 1, self.samples)
         return np.concatenate([np.array(first), np.array(energies)[: self.samples - 1]]), np.array(packed)
 
     def trace(self) -> Trajectory:
-        return trace(self.system, self.particle, self.sample, self.time)
+        return trace(self.ode_filter, self.particle, self.sample, self.time)
 
 
 def input_derivatives(model: Model, smoothness: Sequence[int]) -> int:
@@ -149,11 +149,11 @@ def physical_mean(case: Case, packed: np.ndarray) -> np.ndarray:
     return packed[: case.layout.size] * case.layout.scales(case.steps[-1])[:, None]
 
 
-class Blocks(Filter):
+class Blocks(VectorisedFilter):
     """A filter with blocks of a chosen size."""
 
-    def __init__(self, system: System, size: int):
-        super().__init__(system)
+    def __init__(self, ode_filter: UnrolledFilter, size: int):
+        super().__init__(ode_filter)
         object.__setattr__(self, "_size", size)
 
     @property

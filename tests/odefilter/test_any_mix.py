@@ -25,7 +25,7 @@ TOLERANCE = 1e-10
 def check(structure: dict[str, Any], block: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     first = random_case(rng, **structure)
-    filter = Blocks(first.system, block)
+    filter = Blocks(first.ode_filter, block)
     for case in (first, random_case(rng, **structure)):
         expected = textbook_energies(case, digits(30))
         np.testing.assert_allclose(case.energies(filter), expected, rtol=TOLERANCE, atol=TOLERANCE)

@@ -8,11 +8,11 @@ from scipy.integrate import solve_ivp
 
 from probsysid.model.model import Model
 from probsysid.odefilter.diffusion import Fixed
-from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter import VectorisedFilter
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
-from probsysid.odefilter.packed_samples import Rows
-from probsysid.odefilter.unrolled.step import Particle, Sample, System
+from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.unrolled.step import IntervalData, Particle, UnrolledFilter
 
 LONGEST = 128
 DURATION = 2.0
@@ -30,7 +30,7 @@ class Problem:
     def errors(self, q: int, linearisation: Any, steps: list[int]) -> np.ndarray:
         """Distance to the solution at four times together, lest a run be praised for a chance hit: (run, particle)."""
         layout = Layout(self.model.orders, (q,) * len(self.model.orders))
-        filter = Filter(System(self.model, layout, linearisation, Fixed(1.0)))
+        filter = VectorisedFilter(UnrolledFilter(self.model, layout, linearisation, Fixed(1.0)))
         known = np.zeros_like(self.initial)
         particles = Particle(self.parameters, [np.ones(2)], list(self.initial), list(known))
         result = []
@@ -38,7 +38,7 @@ class Problem:
             assert count <= LONGEST
             scales = layout.scales(DURATION / count)
             shape = (LONGEST + 1,)
-            samples = Sample(
+            samples = IntervalData(
                 grid=np.zeros((*shape, 1, 0)),
                 inputs=np.zeros((*shape, 0, q + 2)),
                 departure=np.zeros((*shape, 0, q + 2)),
@@ -47,7 +47,7 @@ class Problem:
                 scales=np.tile(scales, (*shape, 1)),
                 step=np.full(shape, DURATION / count),
             )
-            rows = Rows.of(samples)
+            rows = PackedSamples.of(samples)
             packed, _ = filter.start(particles, rows)
             found = []
             for quarter in range(4):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from probsysid.odefilter.filter import Filter, totals
+from probsysid.odefilter.filter import VectorisedFilter, totals
 from probsysid.odefilter.linearise import EKF1
 from probsysid.odefilter.unrolled.step import Particle
 from tests.odefilter.cases import Blocks, Case, physical_mean
@@ -46,13 +46,13 @@ def case() -> Case:
 
 
 @pytest.fixture(scope="module")
-def blocks(case: Case) -> Filter:
+def blocks(case: Case) -> VectorisedFilter:
     """Blocks of 8: five of them, the last one padded."""
-    return Blocks(case.system, 8)
+    return Blocks(case.ode_filter, 8)
 
 
 @pytest.fixture(scope="module")
-def energies(case: Case, blocks: Filter) -> np.ndarray:
+def energies(case: Case, blocks: VectorisedFilter) -> np.ndarray:
     return case.energies(blocks)
 
 
@@ -74,15 +74,15 @@ def test_energies_are_the_textbook_filters(case: Case, energies: np.ndarray) -> 
 
 def test_default_blocks_fit_the_cache(case: Case) -> None:
     """A power of two between 8 and 64."""
-    assert Filter(case.system).block in (8, 16, 32, 64)
+    assert VectorisedFilter(case.ode_filter).block in (8, 16, 32, 64)
 
 
 def test_block_size_does_not_matter(case: Case, energies: np.ndarray) -> None:
     """All in one block.  The compiler may order sums differently for another shape: round-off."""
-    np.testing.assert_allclose(case.energies(Blocks(case.system, 64)), energies, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(case.energies(Blocks(case.ode_filter, 64)), energies, rtol=1e-12, atol=1e-12)
 
 
-def test_order_of_particles_does_not_matter(case: Case, blocks: Filter, energies: np.ndarray) -> None:
+def test_order_of_particles_does_not_matter(case: Case, blocks: VectorisedFilter, energies: np.ndarray) -> None:
     """The same program on other lanes: every bit the same."""
     order = np.random.default_rng(1).permutation(case.particles)
     shuffled = select(case.particle, order)
@@ -91,7 +91,7 @@ def test_order_of_particles_does_not_matter(case: Case, blocks: Filter, energies
     np.testing.assert_array_equal(np.array(found)[:-1], energies[1:, order])
 
 
-def test_a_range_may_be_split(case: Case, blocks: Filter, energies: np.ndarray) -> None:
+def test_a_range_may_be_split(case: Case, blocks: VectorisedFilter, energies: np.ndarray) -> None:
     """[1, 60) in one call, or in three: every bit of state and energies the same; zero below them."""
     packed, _ = blocks.start(case.particle, case.rows)
     whole, _ = blocks.advance(packed, case.particle, case.rows, 1, SAMPLES)
@@ -102,9 +102,9 @@ def test_a_range_may_be_split(case: Case, blocks: Filter, energies: np.ndarray) 
     np.testing.assert_array_equal(np.array(packed), np.array(whole))
 
 
-def test_energies_may_be_fewer_than_samples(case: Case, blocks: Filter, energies: np.ndarray) -> None:
+def test_energies_may_be_fewer_than_samples(case: Case, blocks: VectorisedFilter, energies: np.ndarray) -> None:
     """Five rows of them: right where the range is no longer, and states are whatever the range."""
-    few = Filter(case.system, rows=5)
+    few = VectorisedFilter(case.ode_filter, rows=5)
     packed, _ = few.start(case.particle, case.rows)
     whole, _ = few.advance(packed, case.particle, case.rows, 1, SAMPLES)
     np.testing.assert_allclose(np.array(whole), case.run(blocks)[1], rtol=1e-12, atol=1e-12)
@@ -116,7 +116,7 @@ def test_energies_may_be_fewer_than_samples(case: Case, blocks: Filter, energies
     np.testing.assert_array_equal(np.array(packed), np.array(whole))
 
 
-def test_a_state_knows_the_sum_of_its_energies(case: Case, blocks: Filter) -> None:
+def test_a_state_knows_the_sum_of_its_energies(case: Case, blocks: VectorisedFilter) -> None:
     """All but the newest, and the newest; summed in the order of time."""
     energies, packed = case.run(blocks)
     earlier, newest = totals(packed)
@@ -124,14 +124,14 @@ def test_a_state_knows_the_sum_of_its_energies(case: Case, blocks: Filter) -> No
     np.testing.assert_allclose(earlier, energies[:-1].sum(axis=0), rtol=1e-12)
 
 
-def test_an_empty_range_changes_nothing(case: Case, blocks: Filter) -> None:
+def test_an_empty_range_changes_nothing(case: Case, blocks: VectorisedFilter) -> None:
     packed, _ = blocks.start(case.particle, case.rows)
     same, energies = blocks.advance(packed, case.particle, case.rows, 7, 7)
     np.testing.assert_array_equal(np.array(same), np.array(packed))
     assert not np.any(np.array(energies))
 
 
-def test_states_may_be_resampled(case: Case, blocks: Filter, energies: np.ndarray) -> None:
+def test_states_may_be_resampled(case: Case, blocks: VectorisedFilter, energies: np.ndarray) -> None:
     """A packed state is columns of particles: pick columns midway, go on with the same particles."""
     chosen = np.random.default_rng(2).integers(0, case.particles, case.particles)
     packed, _ = blocks.start(case.particle, case.rows)
@@ -155,7 +155,7 @@ def test_states_may_be_resampled(case: Case, blocks: Filter, energies: np.ndarra
     ids=str,
 )
 def test_a_bad_particle_has_a_non_finite_energy_and_harms_no_other(
-    case: Case, blocks: Filter, energies: np.ndarray, changes: dict[str, float]
+    case: Case, blocks: VectorisedFilter, energies: np.ndarray, changes: dict[str, float]
 ) -> None:
     bad = 10  # in the middle of the second block
     parameters = {name: np.array(value) for name, value in case.parameters.items()}
@@ -204,7 +204,7 @@ def test_a_million_steps_at_q_5_stay_finite() -> None:
     outputs = np.full((chunk + 1, 1), np.nan)
     outputs[10::10, 0] = (truth + 0.05 * rng.normal(size=chunk + 1))[10::10]
     case = case.change(outputs=outputs)
-    filter = Filter(case.system)
+    filter = VectorisedFilter(case.ode_filter)
     assert filter.block >= particles
     began = time.perf_counter()
     packed, _ = filter.start(case.particle, case.rows)

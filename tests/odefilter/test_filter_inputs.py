@@ -46,8 +46,8 @@ def hand_made(samples: Any, smoothness: tuple[int, ...], time: np.ndarray, **set
 
 @pytest.mark.parametrize("substeps", [1, 3])
 def test_uniform_and_smooth(substeps: int) -> None:
-    system = ps.Solver(smoothness=3).system(model())
-    samples = prepare(record(intersample="bandlimited"), system, substeps)
+    ode_filter = ps.Solver(smoothness=3).ode_filter(model())
+    samples = prepare(record(intersample="bandlimited"), ode_filter, substeps)
     assert samples.grid.shape == (T, substeps, 1)  # the input that the model uses, not the other
     np.testing.assert_allclose(samples.grid[:, -1, 0], FORCE, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(samples.inputs[:, 0, 0], FORCE, rtol=1e-12, atol=1e-12)
@@ -60,9 +60,9 @@ def test_uniform_and_smooth(substeps: int) -> None:
 
 
 def test_held_inputs_jump_at_samples() -> None:
-    system = ps.Solver(smoothness=3).system(model(), jump_order=0)
-    assert system.restarts
-    samples = prepare(record(intersample="zoh"), system, 2)
+    ode_filter = ps.Solver(smoothness=3).ode_filter(model(), jump_order=0)
+    assert ode_filter.restarts
+    samples = prepare(record(intersample="zoh"), ode_filter, 2)
     # Over the interval before sample k the input is still that of sample k - 1; at the sample it is its own.
     np.testing.assert_array_equal(samples.grid[1:, :, 0], np.stack([FORCE[:-1]] * 2, axis=-1))
     np.testing.assert_array_equal(samples.inputs[:, 0, 0], FORCE)
@@ -71,17 +71,17 @@ def test_held_inputs_jump_at_samples() -> None:
 
 
 def test_linear_inputs_depart_with_their_slope() -> None:
-    system = ps.Solver(smoothness=3).system(model(), jump_order=1)
-    assert system.restarts
-    samples = prepare(record(intersample="linear"), system, 1)
+    ode_filter = ps.Solver(smoothness=3).ode_filter(model(), jump_order=1)
+    assert ode_filter.restarts
+    samples = prepare(record(intersample="linear"), ode_filter, 1)
     np.testing.assert_allclose(samples.departure[1:, 0, 1], np.diff(FORCE) / 0.1, rtol=1e-12)
     assert not np.any(samples.inputs[..., 1:])  # a stream does not know the slope that follows the newest sample
 
 
 def test_steps_of_all_lengths() -> None:
     time = np.cumsum(np.random.default_rng(2).uniform(0.05, 0.2, T))
-    system = ps.Solver(smoothness={"x": 4, "z": 1}).system(model())
-    samples = prepare(record(dt=None, time=time), system, 2)
+    ode_filter = ps.Solver(smoothness={"x": 4, "z": 1}).ode_filter(model())
+    samples = prepare(record(dt=None, time=time), ode_filter, 2)
     np.testing.assert_allclose(samples.step[1:], np.diff(time) / 2, rtol=1e-15)
     for k in (1, 5, T - 1):
         step = (time[k] - time[k - 1]) / 2
@@ -92,6 +92,6 @@ def test_steps_of_all_lengths() -> None:
 
 
 def test_an_input_that_is_not_in_the_record() -> None:
-    system = ps.Solver().system(model())
+    ode_filter = ps.Solver().ode_filter(model())
     with pytest.raises(ps.InputError, match=r"the model uses the input 'force', the record's inputs are: wind"):
-        prepare(record(inputs={"wind": WIND}), system, 1)
+        prepare(record(inputs={"wind": WIND}), ode_filter, 1)

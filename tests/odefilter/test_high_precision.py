@@ -20,9 +20,9 @@ def simulated(case: Case, force: Any, output: Any, noise: float, seed: int) -> C
 
     def field(t: float, state: np.ndarray) -> list[float]:
         values = dict(zip(model.physical_names, state, strict=True))
-        names = type("Names", (), values)()
-        inputs = type("Names", (), {"force": force(np.array(t), 0)[0]})()
-        highest = model.dynamics(names, inputs, type("Names", (), p)())
+        names = type("Namespace", (), values)()
+        inputs = type("Namespace", (), {"force": force(np.array(t), 0)[0]})()
+        highest = model.dynamics(names, inputs, type("Namespace", (), p)())
         derivatives = []
         for name, order in model.coordinates.items():
             derivatives += [values["d" * (i + 1) + name] for i in range(order - 1)] + [highest[name]]

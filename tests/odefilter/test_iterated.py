@@ -7,9 +7,9 @@ import pytest
 
 import probsysid as ps
 from probsysid.odefilter import iwp
-from probsysid.odefilter.arrays.step import ArraySystem
+from probsysid.odefilter.arrays.step import ArrayFilter
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.unrolled.step import System
+from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 TIMES = 0.35 * np.arange(12)
 
@@ -48,19 +48,19 @@ def test_iterated_to_the_end_the_mean_obeys_the_ode() -> None:
     assert miss(solution(van_der_pol, 6)) < 1e-6
 
 
-@pytest.mark.parametrize("form", [System, ArraySystem])
+@pytest.mark.parametrize("form", [UnrolledFilter, ArrayFilter])
 def test_the_unit_of_a_stiff_residual_counts_its_slopes(form: Any) -> None:
     """H Q H' over the entry of Q that the highest derivative has, with H = (-J, 1) and the noise of one coordinate."""
     layout, step = Layout((2, 1), (3, 2)), 0.35
     model = ps.Model({"x": 2, "z": 1}, lambda s, u, p: {"x": -6 * s.dx - 2 * s.x + s.z, "z": -3 * s.z + s.x})
-    system = form(model, layout, ps.EKF1(iterations=3), ps.QuasiMLE())
+    ode_filter = form(model, layout, ps.EKF1(iterations=3), ps.QuasiMLE())
     scales = layout.scales(step)
     slopes = np.array([[-2.0, -6.0, 1.0], [1.0, 0.0, -3.0]])
     scaled = slopes * scales[list(layout.physical)] / scales[list(layout.highest)][:, None]
     found = (
-        system._stretches(scaled)
-        if form is ArraySystem
-        else [system._stretch(list(row), c) for c, row in enumerate(scaled)]
+        ode_filter._stretches(scaled)
+        if form is ArrayFilter
+        else [ode_filter._stretch(list(row), c) for c, row in enumerate(scaled)]
     )
     for c, (first, q, h) in enumerate([([2.0, 6.0, 1.0, 0.0], 3, 2), ([3.0, 1.0, 0.0], 2, 1)]):
         unscaled = iwp.process(q) * np.outer(iwp.scale(q, step), iwp.scale(q, step))

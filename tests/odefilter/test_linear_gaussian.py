@@ -114,7 +114,7 @@ def test_energies(traced: tuple[Case, Any, list[Joint]]) -> None:
     case, trajectory, joints = traced
     expected = np.stack([joint.energies(case.samples) for joint in joints], axis=-1)
     np.testing.assert_allclose(trajectory.energy, expected, rtol=TOLERANCE, atol=TOLERANCE)
-    if case.model.orders == (1,):  # elsewhere `Filter` is held against the textbook; compiling it is slow
+    if case.model.orders == (1,):  # elsewhere `VectorisedFilter` is held against the textbook; compiling it is slow
         np.testing.assert_allclose(case.energies(), expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 

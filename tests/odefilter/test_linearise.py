@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import probsysid  # noqa: F401  (double precision)
-from probsysid.model.sparsity import dependence
+from probsysid.model.sparsity import sparsity_pattern
 from probsysid.odefilter.linearise import EKF0, EKF1, colours, jacobian, jacobian_matrix
 
 
@@ -16,7 +16,7 @@ def field(x: list) -> list:
 
 
 POINT = [0.3, -0.7, 1.1]
-PATTERN = dependence(lambda *x: field(list(x)), count=3)
+PATTERN = sparsity_pattern(lambda *x: field(list(x)), count=3)
 
 
 def test_pattern() -> None:

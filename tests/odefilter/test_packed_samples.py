@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import probsysid as ps
-from probsysid.inference.online import Stream
-from probsysid.model.problem import Question
+from probsysid.inference.online import StreamTarget
+from probsysid.model.problem import Problem
 from probsysid.odefilter.filter_inputs import prepare, with_room
-from probsysid.odefilter.packed_samples import Rows
-from probsysid.odefilter.unrolled.step import Sample
+from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.unrolled.step import IntervalData
 from probsysid.targets import filter_target
-from probsysid.targets.batch_target import Experiment
+from probsysid.targets.batch_target import BatchTarget
 from tests import duffing
 
 CHUNK = 8
@@ -23,8 +23,8 @@ CHUNK = 8
 def test_every_row_is_the_sample(time: np.ndarray) -> None:
     random = np.random.default_rng(0)
     record = ps.Record({"force": random.normal(size=len(time))}, {"position": random.normal(size=len(time))}, time=time)
-    samples = with_room(prepare(record, ps.Solver().system(duffing.model, record.jump_order), 2))
-    rows = Rows.of(samples)
+    samples = with_room(prepare(record, ps.Solver().ode_filter(duffing.model, record.jump_order), 2))
+    rows = PackedSamples.of(samples)
     assert len(rows) == len(time)
     for k in range(len(time)):
         found, expected = jax.tree.flatten(rows[k]), jax.tree.flatten(jax.tree.map(lambda leaf, k=k: leaf[k], samples))
@@ -35,7 +35,7 @@ def test_every_row_is_the_sample(time: np.ndarray) -> None:
 
 
 def test_rows_go_through_compiled_functions() -> None:
-    rows = Rows.of(Sample(*(np.full((3, 2), float(i)) for i in range(7))))
+    rows = PackedSamples.of(IntervalData(*(np.full((3, 2), float(i)) for i in range(7))))
     np.testing.assert_array_equal(jax.jit(lambda rows: rows[1].outputs)(rows), [3.0, 3.0])
 
 
@@ -43,27 +43,27 @@ def test_rows_go_through_compiled_functions() -> None:
 
 
 @pytest.fixture
-def target(monkeypatch: pytest.MonkeyPatch) -> tuple[Stream, Experiment, ps.Record]:
+def target(monkeypatch: pytest.MonkeyPatch) -> tuple[StreamTarget, BatchTarget, ps.Record]:
     monkeypatch.setattr(filter_target, "CHUNK", CHUNK)
     record = duffing.measure(40)
     options = duffing.options()
-    question = Question.make(
+    problem = Problem.make(
         duffing.model, ps.Solver(substeps=2), options["priors"], options["noise"], [options["initial"]], None
     )
-    return Stream(question, 64, duffing.DT, "linear"), Experiment(question, [record], 64), record
+    return StreamTarget(problem, 64, duffing.DT, "linear"), BatchTarget(problem, [record], 64), record
 
 
-def feed(stream: Stream, record: ps.Record, first: int, last: int) -> None:
+def feed(stream: StreamTarget, record: ps.Record, first: int, last: int) -> None:
     inputs, outputs = record.inputs["force"], record.outputs["position"]
     stream.append({"force": np.asarray(inputs)[first:last], "output:position": outputs[first:last]})
 
 
-def chunk(target: Stream | Experiment, number: int) -> Rows:
+def chunk(target: StreamTarget | BatchTarget, number: int) -> PackedSamples:
     first = 1 + number * CHUNK
     return target.portion(0, first, first + CHUNK)
 
 
-def test_rows_of_a_stream_are_those_of_the_record(target: tuple[Stream, Experiment, ps.Record]) -> None:
+def test_rows_of_a_stream_are_those_of_the_record(target: tuple[StreamTarget, BatchTarget, ps.Record]) -> None:
     stream, batch, record = target
     ends = [0, 1, 2, 3, 8, 9, 10, 24, 25, 26, 39]
     for first, last in pairwise(ends):
@@ -74,7 +74,7 @@ def test_rows_of_a_stream_are_those_of_the_record(target: tuple[Stream, Experime
             np.testing.assert_array_equal(found, expected)
 
 
-def test_full_chunks_are_sent_once(target: tuple[Stream, Experiment, ps.Record]) -> None:
+def test_full_chunks_are_sent_once(target: tuple[StreamTarget, BatchTarget, ps.Record]) -> None:
     stream, _, record = target
     feed(stream, record, 0, 12)
     full, growing = chunk(stream, 0), chunk(stream, 1)
@@ -84,7 +84,9 @@ def test_full_chunks_are_sent_once(target: tuple[Stream, Experiment, ps.Record])
     assert chunk(stream, 1) is not growing
 
 
-def test_what_was_sent_does_not_change_when_more_is_written(target: tuple[Stream, Experiment, ps.Record]) -> None:
+def test_what_was_sent_does_not_change_when_more_is_written(
+    target: tuple[StreamTarget, BatchTarget, ps.Record],
+) -> None:
     stream, _, record = target
     feed(stream, record, 0, 12)
     stream.rows = stream.rows.changed(_aligned)

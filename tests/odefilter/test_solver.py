@@ -16,12 +16,12 @@ def model() -> ps.Model:
 
 def test_defaults() -> None:
     solver = ps.Solver()
-    system = solver.system(model())
-    assert isinstance(system.linearisation, EKF1)
-    assert isinstance(system.diffusion, ps.QuasiMLE)
-    assert system.joint and not system.restarts and system.ode_noise == 0.0
+    ode_filter = solver.ode_filter(model())
+    assert isinstance(ode_filter.linearisation, EKF1)
+    assert isinstance(ode_filter.diffusion, ps.QuasiMLE)
+    assert ode_filter.joint and not ode_filter.restarts and ode_filter.ode_noise == 0.0
     assert solver.steps == 1
-    assert system.layout.smoothness == (4, 3)  # the order plus two
+    assert ode_filter.layout.smoothness == (4, 3)  # the order plus two
 
 
 def test_steps_that_are_given_may_be_long() -> None:
@@ -36,11 +36,11 @@ def test_steps_that_are_given_may_be_long() -> None:
 
 
 def test_the_papers_choices() -> None:
-    system = ps.Solver.paper(smoothness=3).system(model())
-    assert isinstance(system.linearisation, EKF0)
-    assert isinstance(system.diffusion, ps.QuasiMLE)
-    assert not system.joint
-    assert system.layout.smoothness == (3, 3)
+    ode_filter = ps.Solver.paper(smoothness=3).ode_filter(model())
+    assert isinstance(ode_filter.linearisation, EKF0)
+    assert isinstance(ode_filter.diffusion, ps.QuasiMLE)
+    assert not ode_filter.joint
+    assert ode_filter.layout.smoothness == (3, 3)
     assert ps.Solver.paper().layout(model()).smoothness == (3, 2)  # the order plus one
     assert ps.Solver.paper().steps == ps.Solver.paper().substeps == 1
 
@@ -68,7 +68,7 @@ def test_smoothness_by_name() -> None:
     ],
 )
 def test_restarts_where_a_jump_reaches_the_state(smoothness: Any, jump_order: int | None, restarts: bool) -> None:
-    assert ps.Solver(smoothness=smoothness).system(model(), jump_order).restarts is restarts
+    assert ps.Solver(smoothness=smoothness).ode_filter(model(), jump_order).restarts is restarts
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_wrong_settings_are_refused_at_once(settings: dict[str, Any], message: s
 )
 def test_settings_that_do_not_fit_the_model_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ps.InputError, match=message):
-        ps.Solver(**settings).system(model())
+        ps.Solver(**settings).ode_filter(model())

@@ -179,7 +179,7 @@ class Estimator:
         return self.total / self.weight
 
 
-class Run(NamedTuple):
+class IBISState(NamedTuple):
     """What the filter found."""
 
     energy: list[Any]
@@ -309,10 +309,10 @@ class Textbook:
         updated, energy = condition(state, rows, residual, noise, self.numbers)
         return (updated if self.case.joint else state), energy
 
-    def run(self) -> Run:
+    def run(self) -> IBISState:
         case = self.case
         state, energy = self.observe(self.start(), case.outputs[0], self.inputs[0])
-        result = Run([energy], [state], [])
+        result = IBISState([energy], [state], [])
         for k in range(1, case.samples):
             h = self.numbers.convert(case.steps[k])
             if case.restarts:

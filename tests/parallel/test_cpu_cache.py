@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from probsysid.odefilter import filter as filter_module
-from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter import VectorisedFilter
 from probsysid.parallel.cpu_cache import USUAL, first_level_cache
 from tests import duffing
 
@@ -31,7 +31,7 @@ def test_what_cannot_be_read_is_as_usual(tmp_path: Path, size: str) -> None:
 
 def test_blocks_follow_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the cache, twice the particles a block, between the smallest and the largest that vectorise well."""
-    filter = Filter(duffing.SOLVER.system(duffing.model, duffing.measure(4).jump_order))
+    filter = VectorisedFilter(duffing.SOLVER.ode_filter(duffing.model, duffing.measure(4).jump_order))
     blocks = {}
     for size in (1, 4, 8, 16, 10**6):
         monkeypatch.setattr(filter_module, "first_level_cache", lambda size=size: 1024 * size)

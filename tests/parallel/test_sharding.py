@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from probsysid.parallel.sharding import ahead
+from probsysid.parallel.sharding import prefetch
 
 PROGRAM = """
 import warnings
 import jax, numpy as np
 import probsysid as ps
-from probsysid.targets.batch_target import Experiment
-from probsysid.model.problem import Question
+from probsysid.targets.batch_target import BatchTarget
+from probsysid.model.problem import Problem
 from probsysid.parallel import sharding as devices_module
 from probsysid.parallel.sharding import particle_mesh
-from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter import VectorisedFilter
 from probsysid import dist
 
 assert len(jax.devices()) == 4
@@ -40,12 +40,11 @@ warnings.simplefilter("ignore", ps.ModelWarning)
 
 def posterior(devices):
     filters = {}
-    Experiment.filters = property(
-        lambda self: tuple(
-            filters.setdefault(0, Filter(self.question.solver.system(self.question.model, r.jump_order), devices))
-            for r in self.records
-        )
-    )
+
+    def filter_of(problem, record):
+        return filters.setdefault(0, VectorisedFilter(problem.solver.ode_filter(problem.model, record.jump_order), devices))
+
+    BatchTarget.filters = property(lambda self: tuple(filter_of(self.problem, r) for r in self.records))
     return ps.identify(lag, record, **given)
 
 one = posterior(1)
@@ -59,16 +58,16 @@ for devices in DEVICES:
     np.testing.assert_allclose(many.log_evidence, one.log_evidence, rtol=1e-9)
 # rows come to the host in the order of particles
 values = np.random.default_rng(1).standard_normal((6, 128))
-np.testing.assert_array_equal(devices_module.rows_of(devices_module.placed(values, 4), 5), values[:5])
+np.testing.assert_array_equal(devices_module.rows_of(devices_module.shard(values, 4), 5), values[:5])
 # numbers are sent to the devices once
 mesh = particle_mesh(128, 4)
 assert devices_module._known(3, mesh) is devices_module._known(np.int64(3), mesh)
 assert len(devices_module._known(3, mesh).sharding.device_set) == 4
 assert int(devices_module._known(3, mesh)) == 3
 # particles dealt out beforehand stay where they are
-dealt = devices_module.placed({"a": np.zeros((2, 128))}, 4)
-assert devices_module._placed(dealt, mesh)["a"] is dealt["a"]
-# a number that does not divide evenly uses fewer devices
+dealt = devices_module.shard({"a": np.zeros((2, 128))}, 4)
+assert devices_module._shard(dealt, mesh)["a"] is dealt["a"]
+# a number that does not divide even_shards uses fewer devices
 assert particle_mesh(126, 4).devices.size == 3
 assert particle_mesh(127, 4) is None
 # nor are few particles spread thinly
@@ -108,6 +107,6 @@ def test_calls_are_made_ahead_of_looking_at_their_results() -> None:
             made.append(k)
             yield k
 
-    seen = [(result, len(made)) for result in ahead(calls(), 2)]
+    seen = [(result, len(made)) for result in prefetch(calls(), 2)]
     assert seen == [(0, 3), (1, 4), (2, 5), (3, 5), (4, 5)]
-    assert list(ahead(iter([7]), 2)) == [7]
+    assert list(prefetch(iter([7]), 2)) == [7]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from probsysid.parallel import threads
-from probsysid.parallel.threads import FEWEST, evenly, joined, together
+from probsysid.parallel.threads import FEWEST, concatenate, even_shards, run_parallel
 
 PROGRAM = """
 import json, sys, threading, warnings
@@ -34,16 +34,16 @@ lag = ps.Model({"x": 1}, lambda s, u, p: {"x": p.gain * u.u - s.x / p.tau})
 time = 0.1 * np.arange(60)
 outputs = {"x": np.sin(time - 0.8) + 0.1 * np.random.default_rng(0).standard_normal(60)}
 record = ps.Record({"u": np.sin(time)}, outputs, dt=0.1, intersample="linear")
-question = {
+problem = {
     "priors": {"gain": dist.LogNormal(0, 1), "tau": dist.LogNormal(0, 1)},
     "noise": {"x": dist.LogNormal(-2, 1)},
     "initial": {"x": 0.0},
 }
 posterior = ps.identify(
-    lag, [record, record[:20]], solver=ps.Solver(substeps=1), sampler=ps.Sampler(particles=512), **question
+    lag, [record, record[:20]], solver=ps.Solver(substeps=1), sampler=ps.Sampler(particles=512), **problem
 )
 print(json.dumps({
-    "cores": len(threads.places(512)),
+    "cores": len(threads.thread_slices(512)),
     "threads": sum(thread.name.startswith("probsysid: core") for thread in threading.enumerate()),
     "compiled": len(compiled),
     "theta": posterior.theta.tolist(),
@@ -114,21 +114,21 @@ def test_where_jax_has_begun_before_its_devices_are_used(alone: dict[str, Any]) 
     ],
 )
 def test_as_many_as_get_the_same_number(particles: int, available: int, count: int) -> None:
-    assert evenly(particles, available, FEWEST) == count
+    assert even_shards(particles, available, FEWEST) == count
 
 
 def test_shares_hold_every_particle_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "in_threads", lambda: True)
     monkeypatch.setattr(threads.jax, "local_devices", lambda: [None] * 3)
-    found = threads.places.__wrapped__(3 * FEWEST)
+    found = threads.thread_slices.__wrapped__(3 * FEWEST)
     assert [part.stop - part.start for part in found] == [FEWEST] * 3
     np.testing.assert_array_equal(np.concatenate([np.arange(3 * FEWEST)[part] for part in found]), np.arange(384))
 
 
 def test_one_part_is_not_copied() -> None:
     alone = np.zeros((2, 3))
-    assert joined([alone]) is alone
-    np.testing.assert_array_equal(joined([alone, alone + 1]), [[0, 0, 0, 1, 1, 1]] * 2)
+    assert concatenate([alone]) is alone
+    np.testing.assert_array_equal(concatenate([alone, alone + 1]), [[0, 0, 0, 1, 1, 1]] * 2)
 
 
 # Together
@@ -153,7 +153,7 @@ def test_results_come_in_order_from_tasks_at_the_same_time() -> None:
     def task(k: int) -> Any:
         return lambda _: (barrier.wait(20), k, SETTING.get(), threading.current_thread() is threading.main_thread())[1:]
 
-    found = together([task(k) for k in range(4)])
+    found = run_parallel([task(k) for k in range(4)])
     SETTING.reset(token)
     assert found == [(0, 7, True), (1, 7, False), (2, 7, False), (3, 7, False)]
 
@@ -177,6 +177,6 @@ def test_where_one_fails_the_others_stop(failing: int, kind: type[BaseException]
         return run
 
     with pytest.raises(kind, match="no more"):
-        together([task(k) for k in range(3 if failing else 4)])
+        run_parallel([task(k) for k in range(3 if failing else 4)])
     # nobody is at work any more
     assert sorted(ended) == ([1] if failing else [1, 2, 3])

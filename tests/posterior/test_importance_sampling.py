@@ -8,7 +8,7 @@ import probsysid as ps
 from probsysid import dist
 from probsysid.posterior import importance_sampling
 from probsysid.posterior.qmc import balanced
-from probsysid.smc.proposals import StudentMixture
+from probsysid.smc.proposals import MixtureDensity
 
 NOISE, SAMPLES = 0.5, 20
 TIME = 0.1 * np.arange(SAMPLES)
@@ -73,9 +73,9 @@ def test_evidence_is_unbiased_and_its_error_right(found: ps.Posterior) -> None:
 def test_worth_of_another_distribution_is_foreseen() -> None:
     """For N(0, 1) and draws from N(0, s^2) it is sqrt(2 - 1 / s^2) / s."""
     random = np.random.default_rng(0)
-    wide, wider = (StudentMixture(np.ones(1), np.zeros((1, 1)), np.full((1, 1, 1), s), None) for s in (1.5, 2.5))
+    wide, wider = (MixtureDensity(np.ones(1), np.zeros((1, 1)), np.full((1, 1, 1), s), None) for s in (1.5, 2.5))
     theta = balanced(wide, random, 4096)
-    trial = importance_sampling.Trial(theta, 7.0 - 0.5 * theta[0] ** 2, wide.log_density(theta))
+    trial = importance_sampling.ImportanceSample(theta, 7.0 - 0.5 * theta[0] ** 2, wide.log_density(theta))
     # means of bounded weights over 4096 draws, were they independent: a hundredth or two
     assert trial.worth == pytest.approx(np.sqrt(2 - 1 / 1.5**2) / 1.5, rel=0.02)
     assert trial.worth_of(wide) == pytest.approx(trial.worth, rel=1e-12)
@@ -94,10 +94,10 @@ def test_it_is_a_posterior_like_any_other(found: ps.Posterior) -> None:
     np.testing.assert_array_equal(found.refined(100).weights, refined.weights)
 
 
-def narrow(found: ps.Posterior) -> StudentMixture:
+def narrow(found: ps.Posterior) -> MixtureDensity:
     """A distribution so narrow that the weights of its draws have no variance."""
     size = len(found.theta)
-    return StudentMixture(np.ones(1), found.theta.mean(axis=1)[None], 1e-2 * np.eye(size)[None], None)
+    return MixtureDensity(np.ones(1), found.theta.mean(axis=1)[None], 1e-2 * np.eye(size)[None], None)
 
 
 def test_what_is_too_far_from_the_posterior_is_refused(found: ps.Posterior, monkeypatch: pytest.MonkeyPatch) -> None:

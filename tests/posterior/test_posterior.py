@@ -61,9 +61,9 @@ def test_log_predictive_adds_up_to_the_evidence(posterior: ps.Posterior) -> None
 
 
 def test_the_error_of_the_evidence_comes_from_all_populations(posterior: ps.Posterior) -> None:
-    by_part = posterior.evidence_by_part
-    assert len(by_part) == ps.Sampler(particles=512).parts == 8
-    relative = np.exp(by_part - by_part.max())
+    by_population = posterior.evidence_by_population
+    assert len(by_population) == ps.Sampler(particles=512).populations == 8
+    relative = np.exp(by_population - by_population.max())
     assert posterior.log_evidence_error == pytest.approx(relative.std(ddof=1) / relative.mean() / np.sqrt(8), rel=1e-9)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from probsysid.posterior.qmc import balanced, uniforms
-from probsysid.smc.proposals import StudentMixture
+from probsysid.smc.proposals import MixtureDensity
 
 SKEWED = np.array([[1.0, 0.0], [0.8, 0.6]])
 
@@ -28,7 +28,7 @@ def test_every_single_point_is_uniform() -> None:
 
 @pytest.mark.parametrize("degrees", [None, 5.0])
 def test_draws_have_the_distribution(degrees: float | None) -> None:
-    mixture = StudentMixture(
+    mixture = MixtureDensity(
         np.array([0.3, 0.7]), np.array([[-4.0, 0.0], [4.0, 1.0]]), np.stack([SKEWED, 2 * SKEWED]), degrees
     )
     draws = balanced(mixture, np.random.default_rng(2), 4096)
@@ -47,6 +47,6 @@ def test_draws_have_the_distribution(degrees: float | None) -> None:
 
 
 def test_means_are_far_less_uncertain_than_of_independent_draws() -> None:
-    one, random = StudentMixture(np.ones(1), np.zeros((1, 2)), SKEWED[None], None), np.random.default_rng(3)
+    one, random = MixtureDensity(np.ones(1), np.zeros((1, 2)), SKEWED[None], None), np.random.default_rng(3)
     means = [balanced(one, random, 256).mean(axis=1) for _ in range(20)]
     assert 256 * np.var(means) < 0.2  # 1 if they were independent, known to a third

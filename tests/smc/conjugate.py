@@ -15,10 +15,10 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from probsysid import dist
-from probsysid.model.parameter_space import Space
+from probsysid.model.parameter_space import ParameterSpace
 from probsysid.smc import ibis
 from probsysid.smc.history import log_mean_exp
-from probsysid.smc.ibis import Run
+from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
 
@@ -175,8 +175,8 @@ class Rate:
         return cls(np.random.default_rng(seed).exponential(0.4, samples))
 
     @cached_property
-    def space(self) -> Space:
-        return Space.from_priors({"rate": dist.Gamma(self.shape, self.inverse_scale)})
+    def space(self) -> ParameterSpace:
+        return ParameterSpace.from_priors({"rate": dist.Gamma(self.shape, self.inverse_scale)})
 
     def target(self) -> EnergyTarget:
         def energy(theta: np.ndarray, sample: int) -> np.ndarray:
@@ -208,8 +208,8 @@ class Coin:
         return cls(np.random.default_rng(seed).random(samples) < 0.9)
 
     @cached_property
-    def space(self) -> Space:
-        return Space.from_priors({"probability": dist.Beta(self.ones, self.zeros)})
+    def space(self) -> ParameterSpace:
+        return ParameterSpace.from_priors({"probability": dist.Beta(self.ones, self.zeros)})
 
     def target(self) -> EnergyTarget:
         def energy(theta: np.ndarray, sample: int) -> np.ndarray:
@@ -240,7 +240,7 @@ class Estimates:
     """Log evidence."""
     rejuvenations: list[Rejuvenation] = field(default_factory=list)
 
-    def note(self, run: Run, problem: Problem) -> None:
+    def note(self, run: IBISState, problem: Problem) -> None:
         values, weights = problem.features(run.flat_theta), run.normalised_weights
         mean = values @ weights
         centred = values - mean[:, None]
@@ -266,7 +266,7 @@ def estimate(problem: Problem, sampler: Sampler, seed: int, target: Any = None) 
     partial = _Growing(target)
     for partial.samples in range(1, target.samples + 1):
         while run.samples < partial.samples:
-            run, step = ibis.absorb(run, partial, sampler)
+            run, step = ibis.step(run, partial, sampler)
             result.rejuvenations += step.rejuvenations
         result.note(run, problem)
     return result

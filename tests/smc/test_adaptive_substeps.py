@@ -31,7 +31,7 @@ def at_level(level: int, error: float) -> Regression:
 @dataclass
 class Levels(EnergyTarget):
     error: float = 0.0
-    graded: bool = True
+    adaptive: bool = True
     broken: int = -1
     """Levels up to this lose all particles from sample 5 on."""
 
@@ -49,7 +49,7 @@ def levels(error: float, **changes: Any) -> Levels:
     return Levels(**vars(EXACT.target()), error=error, **changes)
 
 
-def finish(target: Levels, seed: int) -> tuple[ibis.Run, History]:
+def finish(target: Levels, seed: int) -> tuple[ibis.IBISState, History]:
     run, history = ibis.start(target, SAMPLER, seed, FIRST), History(SAMPLER.islands)
     while run.samples < SAMPLES:
         run, step = forward(run, target, SAMPLER)
@@ -118,7 +118,7 @@ def test_a_forgotten_correction_of_the_weights_would_show(monkeypatch: pytest.Mo
         replace(run, level=level, state=other.state, log_likelihood=other.likelihood),
         (),
     )
-    monkeypatch.setattr(adaptive_substeps, "change", kept)
+    monkeypatch.setattr(adaptive_substeps, "switch_level", kept)
     found = after_changes(levels(30.0), 30.0)
     assert abs(found.mean() - 1) > 4.5 * found.std() / np.sqrt(len(found))
 
@@ -140,7 +140,7 @@ def test_a_level_that_loses_all_particles_is_left() -> None:
 
 
 def test_a_fixed_accuracy_stays() -> None:
-    target = replace(levels(100.0), graded=False)
+    target = replace(levels(100.0), adaptive=False)
     run, _ = forward(ibis.start(target, SAMPLER, 0), target, SAMPLER)
     assert run.level == 0
 

@@ -38,7 +38,7 @@ def test_lost_particles_are_counted_and_the_run_goes_on(value: float, share: flo
     target = broken(lambda theta: np.abs(theta[0] - centre) > reach, 0, value)
     run, sizes = ibis.start(target, SAMPLER, 0), []
     while run.samples < target.samples:
-        run, step = ibis.absorb(run, target, SAMPLER)
+        run, step = ibis.step(run, target, SAMPLER)
         sizes.append(step.ess)
     assert run.lost == np.sum(np.abs(first[0] - centre) > reach)
     assert np.min(np.concatenate(sizes).sum(axis=1)) >= SAMPLER.ess * SAMPLER.particles
@@ -52,7 +52,7 @@ def test_all_particles_lost(at: int, path: str) -> None:
     sampler = replace(SAMPLER, path=path)
     target = broken(lambda theta: np.ones(theta.shape[1], dtype=bool), at)
     run = ibis.start(target, sampler, 0)
-    forward = ibis.temper_all if path == "likelihood" else ibis.absorb
+    forward = ibis.temper_all if path == "likelihood" else ibis.step
     with pytest.raises(SamplingError, match=r"all particles are lost at .* not finite there\. Likely causes: a prior"):
         while run.samples < target.samples:
             run, _ = forward(run, target, sampler)
@@ -66,7 +66,7 @@ def test_the_error_names_the_sample() -> None:
     run = ibis.start(target, SAMPLER, 0)
     with pytest.raises(SamplingError, match="lost at sample 7:") as caught:
         while True:
-            run, _ = ibis.absorb(run, target, SAMPLER)
+            run, _ = ibis.step(run, target, SAMPLER)
     assert caught.value.sample == 7
 
 
@@ -74,10 +74,10 @@ def test_one_island_lost() -> None:
     """Islands are independent samplers; one without particles has no posterior."""
     target = PROBLEM.target()
     first = np.asarray(target.sample_prior(jax.random.key(0), SAMPLER.particles))
-    mine = {tuple(vector) for vector in first[:, : SAMPLER.part_members].T}
+    mine = {tuple(vector) for vector in first[:, : SAMPLER.population_size].T}
     target = broken(lambda theta: np.array([tuple(vector) in mine for vector in theta.T]), 0)
     with pytest.raises(SamplingError, match="the particles of an island are lost at sample 0"):
-        ibis.absorb(ibis.start(target, SAMPLER, 0), target, SAMPLER)
+        ibis.step(ibis.start(target, SAMPLER, 0), target, SAMPLER)
 
 
 @pytest.mark.parametrize("alive", [2, 3])
@@ -86,11 +86,11 @@ def test_too_few_particles_to_fit_a_proposal(alive: int) -> None:
     target, sampler = PROBLEM.target(), replace(SAMPLER, islands=1)
     first = np.asarray(target.sample_prior(jax.random.key(0), sampler.particles))
     # one half of the island keeps one, the other the rest
-    chosen = [*range(alive - 1), sampler.part_members]
+    chosen = [*range(alive - 1), sampler.population_size]
     mine = {tuple(first[:, n]) for n in chosen}
     target = broken(lambda theta: np.array([tuple(vector) not in mine for vector in theta.T]), 0)
     with pytest.raises(SamplingError, match=r"have collapsed at sample 0: .* covariance is singular") as caught:
-        ibis.absorb(ibis.start(target, sampler, 0), target, sampler)
+        ibis.step(ibis.start(target, sampler, 0), target, sampler)
     assert caught.value.sample == 0
 
 
@@ -106,7 +106,7 @@ def test_a_prior_far_from_the_data_is_bridged() -> None:
     target = problem.target()
     sampler = replace(SAMPLER, max_moves=30)
     run = ibis.start(target, sampler, 0)
-    run, step = ibis.absorb(run, target, sampler)
+    run, step = ibis.step(run, target, sampler)
     assert len(step.rejuvenations) > 1
     assert np.all(np.diff([r.share for r in step.rejuvenations]) > 0)
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.model.problem import Question
+from probsysid.model.problem import Problem
 from validation.shared import Shared
 
 SETS, SAMPLES, DT, BINS = 32, 20, 0.15, 5
@@ -26,9 +26,9 @@ INITIAL = {"x": dist.Uniform(0.5, 2.0)}
 @pytest.fixture(scope="module")
 def ranks() -> dict[str, np.ndarray]:
     """Share of the posterior below the truth, for every quantity and data set."""
-    question = Question.make(model, ps.Solver(smoothness=2, substeps=1), PRIORS, NOISE, [INITIAL], None)
-    shared = Shared(question, ps.Sampler(particles=512, islands=2))
-    space = question.space
+    problem = Problem.make(model, ps.Solver(smoothness=2, substeps=1), PRIORS, NOISE, [INITIAL], None)
+    shared = Shared(problem, ps.Sampler(particles=512, islands=2))
+    space = problem.space
     truths = {name: np.asarray(v) for name, v in space.values(space.sample(jax.random.key(7), SETS)).items()}
     random = np.random.default_rng(7)
     time = DT * np.arange(SAMPLES)

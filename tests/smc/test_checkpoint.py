@@ -15,16 +15,18 @@ SAMPLER = Sampler(particles=64, islands=2)
 TARGET = Regression.simulated(samples=12).target()
 
 
-def run_until(stop: int, run: ibis.Run | None = None, history: History | None = None) -> tuple[ibis.Run, History]:
+def run_until(
+    stop: int, run: ibis.IBISState | None = None, history: History | None = None
+) -> tuple[ibis.IBISState, History]:
     run = ibis.start(TARGET, SAMPLER, 1) if run is None else run
     history = History(2) if history is None else history
     while run.samples < stop:
-        run, step = ibis.absorb(run, TARGET, SAMPLER)
+        run, step = ibis.step(run, TARGET, SAMPLER)
         history.add(step)
     return run, history
 
 
-def assert_same(one: tuple[ibis.Run, History], other: tuple[ibis.Run, History]) -> None:
+def assert_same(one: tuple[ibis.IBISState, History], other: tuple[ibis.IBISState, History]) -> None:
     for name in ("theta", "log_weights", "log_likelihood", "base_evidence", "state"):
         np.testing.assert_array_equal(getattr(one[0], name), getattr(other[0], name))
     for name in ("samples", "seed", "stride", "work", "lost"):

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from probsysid.smc import evidence
-from probsysid.smc.evidence import Fresh
-from probsysid.smc.moves import Independent, RandomWalk
-from probsysid.smc.proposals import Ellipsoid
+from probsysid.smc.evidence import ProposalEvidence
+from probsysid.smc.moves import IndependentMH, RandomWalk
+from probsysid.smc.proposals import MomentMatchedT
 
 PARTS, MEMBERS = 8, 4096
 LOG_EVIDENCE = -3.0
@@ -20,14 +20,14 @@ def ratios(x: np.ndarray, width: float = WIDTH) -> np.ndarray:
     return LOG_EVIDENCE + stats.norm.logpdf(x) - stats.norm.logpdf(x, scale=width)
 
 
-def fresh(seed: int, width: float = WIDTH) -> Fresh:
+def proposal_evidence(seed: int, width: float = WIDTH) -> ProposalEvidence:
     random = np.random.default_rng(seed)
     shape = (PARTS, MEMBERS)
     particles = ratios(random.standard_normal(shape), width)
     moves = [ratios(width * random.standard_normal(shape), width) for _ in range(2)]
-    found = Fresh()
+    found = ProposalEvidence()
     for proposals in moves:
-        found = found.with_more(Independent(), particles, proposals)
+        found = found.with_more(IndependentMH(), particles, proposals)
     return found
 
 
@@ -37,7 +37,7 @@ def uncertain(seed: int = 0) -> np.ndarray:
 
 
 def test_it_is_right_and_parts_tell_its_error() -> None:
-    found = fresh(0).better_than(uncertain())
+    found = proposal_evidence(0).better_than(uncertain())
     error = found.std(ddof=1) / np.sqrt(PARTS)
     assert abs(found.mean() - LOG_EVIDENCE) < 4 * error
     # of one part: variance of target / density over the number of proposals
@@ -50,10 +50,12 @@ def expected_worth() -> float:
 
 
 def test_worth_has_a_closed_form_that_particles_and_proposals_agree_on() -> None:
-    one = fresh(1)
+    one = proposal_evidence(1)
     everything = np.concatenate(one.proposals, axis=-1)
     for particles in (one.particles, np.full((1, 1), -50.0)):  # the second leaves it to the proposals
-        assert evidence.worth(particles, everything) == pytest.approx(expected_worth() * everything.size, rel=0.02)
+        assert evidence.proposal_ess(particles, everything) == pytest.approx(
+            expected_worth() * everything.size, rel=0.02
+        )
 
 
 def test_particles_where_no_proposal_came_refuse_it() -> None:
@@ -67,46 +69,50 @@ def test_particles_where_no_proposal_came_refuse_it() -> None:
     x = random.standard_normal((PARTS, MEMBERS))
     proposals = halves(WIDTH * random.standard_normal((PARTS, MEMBERS)))
     product = uncertain()
-    blind = Fresh().with_more(Independent(), halves(x), proposals)
+    blind = ProposalEvidence().with_more(IndependentMH(), halves(x), proposals)
     assert np.all(np.abs(blind.better_than(product) - LOG_EVIDENCE + np.log(2)) < 0.1)  # it looks certain, and is wrong
     x[:, ::2] += 8.0
-    seeing = Fresh().with_more(Independent(), halves(x), proposals)
+    seeing = ProposalEvidence().with_more(IndependentMH(), halves(x), proposals)
     assert seeing.better_than(product) is product
 
 
 def test_a_product_that_parts_agree_on_better_stays() -> None:
     product = np.full(PARTS, LOG_EVIDENCE) + 1e-6 * np.arange(PARTS)
-    assert fresh(0).better_than(product) is product
+    assert proposal_evidence(0).better_than(product) is product
 
 
 def test_proposals_of_a_random_walk_tell_nothing() -> None:
     product = uncertain()
-    one = fresh(0)
-    assert Fresh().with_more(RandomWalk(), one.particles, one.proposals[0]).better_than(product) is product
+    one = proposal_evidence(0)
+    assert ProposalEvidence().with_more(RandomWalk(), one.particles, one.proposals[0]).better_than(product) is product
     assert one.with_more(RandomWalk(), one.particles, np.full((PARTS, MEMBERS), np.nan)) == one
 
 
 def test_another_kind_of_move_starts_over() -> None:
-    one = fresh(0)
-    bad = Fresh(Independent(Ellipsoid(width=9.0)), one.particles, (np.full((PARTS, MEMBERS), -np.inf),))
+    one = proposal_evidence(0)
+    bad = ProposalEvidence(
+        IndependentMH(MomentMatchedT(width=9.0)), one.particles, (np.full((PARTS, MEMBERS), -np.inf),)
+    )
     for proposals in one.proposals:
-        bad = bad.with_more(Independent(), one.particles, proposals)
+        bad = bad.with_more(IndependentMH(), one.particles, proposals)
     np.testing.assert_array_equal(bad.better_than(uncertain()), one.better_than(uncertain()))
 
 
 def test_lost_proposals_count_as_nothing() -> None:
-    one = fresh(0)
+    one = proposal_evidence(0)
     half = np.concatenate(one.proposals, axis=-1)
     half[:, ::2] = np.nan
-    found = Fresh().with_more(Independent(), one.particles, half).better_than(uncertain())
+    found = ProposalEvidence().with_more(IndependentMH(), one.particles, half).better_than(uncertain())
     assert np.all(np.abs(found - LOG_EVIDENCE + np.log(2)) < 0.1)
 
 
 def test_nothing_but_lost_proposals() -> None:
     product = uncertain()
-    lost = Fresh().with_more(Independent(), fresh(0).particles, np.full((PARTS, MEMBERS), -np.inf))
+    lost = ProposalEvidence().with_more(
+        IndependentMH(), proposal_evidence(0).particles, np.full((PARTS, MEMBERS), -np.inf)
+    )
     assert lost.better_than(product) is product
 
 
 def test_particles_that_are_all_lost_say_nothing_against_proposals() -> None:
-    assert evidence.worth(np.full((2, 4), -np.inf), np.zeros((2, 4))) == 8
+    assert evidence.proposal_ess(np.full((2, 4), -np.inf), np.zeros((2, 4))) == 8

@@ -47,7 +47,7 @@ def evidence(sampler: Sampler) -> np.ndarray:
     """Relative to the exact one, of every island of every run."""
     found = []
     for seed in range(RUNS):
-        run, _ = ibis.absorb(ibis.start(target(), sampler, seed), target(), sampler)
+        run, _ = ibis.step(ibis.start(target(), sampler, seed), target(), sampler)
         found.append(run.evidence_by_island)
     return np.exp(np.concatenate(found) - exact())
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from probsysid.smc.history import History, evidence_error, log_mean_exp
-from probsysid.smc.ibis import Step
+from probsysid.smc.ibis import StepInfo
 from probsysid.smc.rejuvenate import Rejuvenation
 
 EVENT = Rejuvenation(1, 0.5, 12.0, 2, 0.4, 0.9, 30, 640.0, "random walk")
@@ -13,15 +13,15 @@ EVENT = Rejuvenation(1, 0.5, 12.0, 2, 0.4, 0.9, 30, 640.0, "random walk")
 
 def history() -> History:
     log = History(islands=2)
-    log.add(Step(np.array([[10.0, 9.0]]), np.array([[-1.0, -1.5]])))
-    log.add(Step(np.array([[8.0, 7.0], [6.0, 5.0]]), np.array([[-3.0, -2.0], [-4.0, -5.0]]), (EVENT,)))
+    log.add(StepInfo(np.array([[10.0, 9.0]]), np.array([[-1.0, -1.5]])))
+    log.add(StepInfo(np.array([[8.0, 7.0], [6.0, 5.0]]), np.array([[-3.0, -2.0], [-4.0, -5.0]]), (EVENT,)))
     return log
 
 
 def test_pieces_are_joined() -> None:
     log = history()
     np.testing.assert_array_equal(log.ess, [[10, 9], [8, 7], [6, 5]])
-    log.add(Step(np.array([[4.0, 3.0]]), np.array([[-6.0, -6.0]])))  # after somebody looked
+    log.add(StepInfo(np.array([[4.0, 3.0]]), np.array([[-6.0, -6.0]])))  # after somebody looked
     assert log.ess.shape == log.evidence.shape == (4, 2)
     assert list(log.table()["kind"]) == ["random walk"]
     assert list(log.table().columns) == list(Rejuvenation._fields)

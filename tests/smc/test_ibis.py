@@ -14,9 +14,9 @@ from scipy import stats
 from probsysid import Sampler
 from probsysid.smc import ibis
 from probsysid.smc.history import evidence_error
-from probsysid.smc.moves import Independent
+from probsysid.smc.moves import IndependentMH
 from probsysid.smc.options import MOVES
-from probsysid.smc.proposals import Mixture
+from probsysid.smc.proposals import StudentTMixture
 from probsysid.smc.resampling import SCHEMES
 from tests.smc.conjugate import Coin, Rate, Regression, assert_exact, estimate, without_jacobian
 
@@ -32,7 +32,7 @@ VARIANTS = {
     **{f"move {name}": replace(SAMPLER, move=name) for name in MOVES if name not in ("default", "mixture")},
     # fewer components than by default: its many constants are fitted to the particles it moves, which makes its bias of
     # order 1 / N the largest of all, and fitting slow
-    "move mixture": replace(SAMPLER, move=Independent(Mixture(components=3, iterations=8))),
+    "move mixture": replace(SAMPLER, move=IndependentMH(StudentTMixture(components=3, iterations=8))),
     **{f"resampling {name}": replace(SAMPLER, resampling=name) for name in SCHEMES if name != "systematic"},
     "waste-free": replace(SAMPLER, chain=4),
     "likelihood path": replace(SAMPLER, path="likelihood"),
@@ -90,7 +90,7 @@ def test_state_and_likelihood_stay_with_their_particle() -> None:
         target = REGRESSION.target()
         run = ibis.start(target, sampler, 3)
         while run.samples < target.samples:
-            run, _ = ibis.absorb(run, target, sampler)
+            run, _ = ibis.step(run, target, sampler)
             total = sum(target.energy(run.flat_theta, k) for k in range(run.samples))
             # sums of at most 10 numbers in different orders
             np.testing.assert_allclose(np.asarray(run.state)[0], total, rtol=1e-12)
@@ -103,12 +103,12 @@ def test_portions_do_not_matter() -> None:
     target = REGRESSION.target()
     whole = ibis.start(target, sampler, 5)
     while whole.samples < target.samples:
-        whole, _ = ibis.absorb(whole, target, sampler)
+        whole, _ = ibis.step(whole, target, sampler)
     single = ibis.start(target, sampler, 5)
     for count in range(1, len(REGRESSION.outputs) + 1):
         arrived = replace(target, samples=count)
         while single.samples < count:
-            single, _ = ibis.absorb(single, arrived, sampler)
+            single, _ = ibis.step(single, arrived, sampler)
     for name in ("theta", "log_weights", "log_likelihood", "base_evidence"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(single, name))
 
@@ -128,7 +128,7 @@ def test_work_is_counted() -> None:
     target.advance = counted  # type: ignore[method-assign]
     run = ibis.start(target, sampler, 0)
     while run.samples < target.samples:
-        run, _ = ibis.absorb(run, target, sampler)
+        run, _ = ibis.step(run, target, sampler)
     assert run.work == asked
 
 
@@ -168,7 +168,7 @@ class EveryoneStays:
 @pytest.mark.parametrize("problem", [REGRESSION, RATE], ids=["regression", "positive"])
 def test_a_dropped_proposal_ratio_shows(problem: Any, move: str) -> None:
     inner = MOVES[move]
-    assert isinstance(inner, Independent)
+    assert isinstance(inner, IndependentMH)
     with pytest.raises(AssertionError, match="standard errors off"):
         assert_exact(problem, replace(SAMPLER, move=WithoutProposalRatio(inner)))
 

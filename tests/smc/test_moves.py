@@ -9,9 +9,9 @@ from scipy import stats
 
 from probsysid import Sampler
 from probsysid.smc import rejuvenate as r
-from probsysid.smc.moves import DEFAULT, Independent, Move, RandomWalk
+from probsysid.smc.moves import DEFAULT, IndependentMH, Move, RandomWalk
 from probsysid.smc.options import MOVES
-from probsysid.smc.proposals import Ellipsoid, Mixture
+from probsysid.smc.proposals import MomentMatchedT, StudentTMixture
 from tests.smc.conjugate import EnergyTarget
 from tests.smc.test_ibis import WithoutProposalRatio
 
@@ -48,13 +48,15 @@ def move_once(move: Move, seed: int, *, islands: int = 1, chain: int = 1, moves:
     """Draws after the moves, (dimension, chain link, draw)."""
     sampler = Sampler(particles=DRAWS, islands=islands, move=move, max_moves=moves, chain=chain, moved=1.0)
     theta = banana(np.random.default_rng([seed, 0]), DRAWS)
-    shape = (sampler.parts, sampler.part_members)
+    shape = (sampler.populations, sampler.population_size)
     first, second = energy(theta, 0), energy(theta, 1)
-    cloud = r.Cloud(theta.reshape(2, *shape), -first.reshape(shape), second.reshape(shape), (first + second)[None])
-    moved, info, _ = r.rejuvenate(cloud, np.zeros(shape), target(), sampler, 1, SHARE, (seed, 7))
+    batch = r.ParticleBatch(
+        theta.reshape(2, *shape), -first.reshape(shape), second.reshape(shape), (first + second)[None]
+    )
+    moved, info, _ = r.rejuvenate(batch, np.zeros(shape), target(), sampler, 1, SHARE, (seed, 7))
     total = energy(moved.theta.reshape(2, -1), 0) + energy(moved.theta.reshape(2, -1), 1)
     np.testing.assert_allclose(np.asarray(moved.state)[0], total, rtol=1e-13)
-    links = moved.theta.reshape(2, sampler.parts, chain, -1)
+    links = moved.theta.reshape(2, sampler.populations, chain, -1)
     return np.moveaxis(links, 1, 2).reshape(2, chain, -1), info
 
 
@@ -96,7 +98,9 @@ def test_one_move_leaves_the_target_invariant(name: str) -> None:
 def test_a_chain_of_falling_back_moves_leaves_it_invariant() -> None:
     """The default falls back at the acceptance that it meets; here it is made to, twice."""
     walk = replace(RandomWalk(), least=0.0)
-    move = Independent(Ellipsoid(), least=1.0, otherwise=Independent(Mixture(), least=1.0, otherwise=walk))
+    move = IndependentMH(
+        MomentMatchedT(), least=1.0, otherwise=IndependentMH(StudentTMixture(), least=1.0, otherwise=walk)
+    )
     draws, info = move_once(move, seed=2, moves=4)
     assert info.kind == "random walk"
     assert_invariant(draws, seed=2)
@@ -125,10 +129,10 @@ def test_a_dropped_proposal_ratio_shows(name: str) -> None:
 
 @pytest.mark.parametrize("part", ["prior", "likelihood", "share"])
 def test_a_missing_part_of_the_target_shows(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def log_target(self: Any, cloud: r.Cloud) -> np.ndarray:
-        prior = np.asarray(self.target.log_prior(cloud.theta.reshape(2, -1))).reshape(cloud.energy.shape)
-        parts = {"prior": prior, "likelihood": cloud.likelihood, "share": -self.share * cloud.energy}
-        return sum(value for name, value in parts.items() if name != part)
+    def log_target(self: Any, batch: r.ParticleBatch) -> np.ndarray:
+        prior = np.asarray(self.target.log_prior(batch.theta.reshape(2, -1))).reshape(batch.energy.shape)
+        populations = {"prior": prior, "likelihood": batch.likelihood, "share": -self.share * batch.energy}
+        return sum(value for name, value in populations.items() if name != part)
 
     monkeypatch.setattr(r._Moving, "_log_target", log_target)
     with pytest.raises(AssertionError, match=r"standard errors|p = "):
@@ -170,11 +174,11 @@ def test_fallbacks() -> None:
     first = DEFAULT
     assert first.fallback(0.5) is first
     second = first.fallback(0.05)
-    assert second == Independent(Mixture(), otherwise=RandomWalk())
+    assert second == IndependentMH(StudentTMixture(), otherwise=RandomWalk())
     third = second.fallback(0.05)
     assert third == RandomWalk()
     assert third.fallback(0.3) is third
-    assert Independent().fallback(0.0) == Independent()
+    assert IndependentMH().fallback(0.0) == IndependentMH()
 
 
 @pytest.mark.parametrize("dimension", [1, 4, 36])

@@ -3,14 +3,14 @@
 import pytest
 
 from probsysid import InputError, Sampler
-from probsysid.smc.moves import DEFAULT, PAPER, Independent, RandomWalk
-from probsysid.smc.proposals import Mixture
+from probsysid.smc.moves import DEFAULT, PAPER, IndependentMH, RandomWalk
+from probsysid.smc.proposals import StudentTMixture
 from probsysid.smc.resampling import Multinomial, Residual, Systematic
 
 
 def test_defaults() -> None:
     sampler = Sampler()
-    assert (sampler.particles, sampler.ess, sampler.islands, sampler.members) == (1024, 0.5, 4, 256)
+    assert (sampler.particles, sampler.ess, sampler.islands, sampler.island_size) == (1024, 0.5, 4, 256)
     assert sampler.move == DEFAULT
     assert sampler.resampling == Systematic()
 
@@ -18,7 +18,7 @@ def test_defaults() -> None:
 def test_names_are_turned_into_objects() -> None:
     assert Sampler(move="random-walk").move == RandomWalk()
     assert Sampler(move="Random_Walk").move == RandomWalk()
-    assert Sampler(move="mixture").move == Independent(Mixture())
+    assert Sampler(move="mixture").move == IndependentMH(StudentTMixture())
     assert Sampler(resampling="residual").resampling == Residual()
     assert Sampler(move="random-walk") == Sampler(move=RandomWalk())
 

@@ -6,13 +6,13 @@ from scipy import stats
 
 from probsysid.smc.proposals import (
     JITTER,
-    Collapsed,
-    Ellipsoid,
-    Mixture,
-    StudentMixture,
+    DegenerateParticles,
+    MixtureDensity,
+    MomentMatchedT,
+    StudentTMixture,
     _Monomials,
     cholesky,
-    side_by_side,
+    stack_mixtures,
 )
 
 RANDOM = np.random.default_rng(0)
@@ -21,7 +21,7 @@ MEANS = np.array([[0.0, 1.0, -1.0], [3.0, 0.0, 2.0]])
 SHARES = np.array([0.3, 0.7])
 
 
-def cloud(count: int = 500, dimension: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def batch(count: int = 500, dimension: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Weighted particles with very different scales."""
     random = np.random.default_rng(1)
     vectors = random.standard_normal((dimension, count)) * np.logspace(-6, 6, dimension)[:, None]
@@ -30,21 +30,21 @@ def cloud(count: int = 500, dimension: int = 3) -> tuple[np.ndarray, np.ndarray]
 
 @pytest.mark.parametrize("degrees", [None, 1.0, 5.0, 40.0])
 def test_log_density_is_scipys(degrees: float | None) -> None:
-    mixture = StudentMixture(SHARES, MEANS, FACTORS, degrees)
+    mixture = MixtureDensity(SHARES, MEANS, FACTORS, degrees)
     points = 3 * RANDOM.standard_normal((3, 50))
-    parts = [
+    populations = [
         stats.multivariate_normal(mean, factor @ factor.T)
         if degrees is None
         else stats.multivariate_t(mean, factor @ factor.T, df=degrees)
         for mean, factor in zip(MEANS, FACTORS, strict=True)
     ]
-    expected = np.log(sum(share * part.pdf(points.T) for share, part in zip(SHARES, parts, strict=True)))
+    expected = np.log(sum(share * part.pdf(points.T) for share, part in zip(SHARES, populations, strict=True)))
     np.testing.assert_allclose(mixture.log_density(points), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("degrees", [None, 9.0])
 def test_draws_have_the_moments_of_the_mixture(degrees: float | None) -> None:
-    mixture, count = StudentMixture(SHARES, MEANS, FACTORS, degrees), 200_000
+    mixture, count = MixtureDensity(SHARES, MEANS, FACTORS, degrees), 200_000
     draws = mixture.sample(np.random.default_rng(2), count)
     widening = 1.0 if degrees is None else degrees / (degrees - 2)
     second = sum(
@@ -60,7 +60,7 @@ def test_draws_have_the_moments_of_the_mixture(degrees: float | None) -> None:
 @pytest.mark.parametrize("degrees", [None, 3.0])
 def test_density_and_draws_belong_together(degrees: float | None) -> None:
     """The mean of g / q over draws from q is the integral of g: here 1, for a density g inside q's reach."""
-    mixture, count = StudentMixture(SHARES, MEANS, FACTORS, degrees), 100_000
+    mixture, count = MixtureDensity(SHARES, MEANS, FACTORS, degrees), 100_000
     draws = mixture.sample(np.random.default_rng(3), count)
     inside = stats.multivariate_normal(MEANS[1], 0.5 * FACTORS[1] @ FACTORS[1].T)
     ratio = np.exp(inside.logpdf(draws.T) - mixture.log_density(draws))
@@ -68,16 +68,16 @@ def test_density_and_draws_belong_together(degrees: float | None) -> None:
 
 
 def test_a_component_without_share_is_not_evaluated() -> None:
-    alone = StudentMixture(np.array([1.0]), MEANS[:1], FACTORS[:1], 5.0)
-    beside = StudentMixture(np.array([1.0, 0.0]), MEANS, FACTORS, 5.0)
+    alone = MixtureDensity(np.array([1.0]), MEANS[:1], FACTORS[:1], 5.0)
+    beside = MixtureDensity(np.array([1.0, 0.0]), MEANS, FACTORS, 5.0)
     points = RANDOM.standard_normal((3, 10))
     np.testing.assert_array_equal(alone.log_density(points), beside.log_density(points))
 
 
 @pytest.mark.parametrize("degrees", [None, 5.0])
 def test_an_ellipsoid_has_the_weighted_moments(degrees: float | None) -> None:
-    vectors, weights = cloud()
-    fitted = Ellipsoid(degrees=degrees, defensive=0.2, width=3.0).fit(RANDOM, vectors, weights)
+    vectors, weights = batch()
+    fitted = MomentMatchedT(degrees=degrees, defensive=0.2, width=3.0).fit(RANDOM, vectors, weights)
     mean = np.average(vectors, axis=1, weights=weights)
     covariance = np.cov(vectors, aweights=weights, bias=True)
     np.testing.assert_array_equal(fitted.shares, [0.8, 0.2])
@@ -93,7 +93,7 @@ def test_a_mixture_finds_two_modes() -> None:
     modes = np.repeat([[-3.0, 3.0], [0.0, 1.0]], [600, 200], axis=1)
     vectors = modes + random.normal(0, 0.1, (2, 800))
     weights = np.full(800, 1 / 800)
-    fitted = Mixture(components=2, degrees=None, defensive=0.1).fit(random, vectors, weights)
+    fitted = StudentTMixture(components=2, degrees=None, defensive=0.1).fit(random, vectors, weights)
     order = np.argsort(fitted.means[:2, 0])
     np.testing.assert_allclose(fitted.shares[:2][order], [0.9 * 0.75, 0.9 * 0.25], rtol=1e-6)
     np.testing.assert_allclose(fitted.means[:2][order], [[-3, 0], [3, 1]], atol=4 * 0.1 / np.sqrt(200))
@@ -101,7 +101,7 @@ def test_a_mixture_finds_two_modes() -> None:
     np.testing.assert_allclose(fitted.means[2], vectors.mean(axis=1))
     assert fitted.shares.sum() == pytest.approx(1)
     # a point of either mode is far likelier than under the ellipsoid
-    ellipsoid = Ellipsoid(degrees=None).fit(random, vectors, weights)
+    ellipsoid = MomentMatchedT(degrees=None).fit(random, vectors, weights)
     assert fitted.log_density(vectors).mean() > ellipsoid.log_density(vectors).mean() + 1
 
 
@@ -110,7 +110,7 @@ def test_a_mixture_of_weighted_particles_is_that_of_copies() -> None:
     vectors = random.standard_normal((2, 60))
     copies = random.integers(1, 5, 60)
     repeated = np.repeat(vectors, copies, axis=1)
-    mixture = Mixture(components=1, iterations=3)
+    mixture = StudentTMixture(components=1, iterations=3)
     weighted = mixture.fit(random, vectors, copies / copies.sum())
     copied = mixture.fit(random, repeated, np.full(repeated.shape[1], 1 / repeated.shape[1]))
     np.testing.assert_allclose(weighted.means, copied.means, rtol=1e-10)
@@ -121,11 +121,11 @@ def test_what_cannot_be_fitted_is_said() -> None:
     vectors = np.random.default_rng(6).standard_normal((2, 64))
     vectors[1] = 2.0
     weights = np.full(64, 1 / 64)
-    with pytest.raises(Collapsed, match="a variance is zero"):
-        Ellipsoid().fit(RANDOM, vectors, weights)
-    with pytest.raises(Collapsed, match="a variance is zero"):
+    with pytest.raises(DegenerateParticles, match="a variance is zero"):
+        MomentMatchedT().fit(RANDOM, vectors, weights)
+    with pytest.raises(DegenerateParticles, match="a variance is zero"):
         cholesky(np.array([[np.nan, 0], [0, 1.0]]))
-    with pytest.raises(Collapsed, match="singular"):
+    with pytest.raises(DegenerateParticles, match="singular"):
         cholesky(np.array([[1.0, 1.1], [1.1, 1.0]]))
 
 
@@ -133,18 +133,18 @@ def test_a_flat_ellipsoid_is_kept_real() -> None:
     """Two quantities tied to 1e-12: the jitter makes the proposal a little wider across."""
     first = np.random.default_rng(7).standard_normal(100)
     vectors = np.stack([first, first + 1e-12])
-    fitted = Ellipsoid().fit(RANDOM, vectors, np.full(100, 0.01))
+    fitted = MomentMatchedT().fit(RANDOM, vectors, np.full(100, 0.01))
     assert np.all(np.isfinite(fitted.log_density(vectors)))
 
 
 @pytest.mark.parametrize("degrees", [None, 5.0])
 def test_mixtures_side_by_side_are_the_mixtures_one_by_one(degrees: float | None) -> None:
-    mixtures = [StudentMixture(SHARES[::step], MEANS + step, FACTORS, degrees) for step in (1, -1)]
-    together = side_by_side(mixtures)
+    mixtures = [MixtureDensity(SHARES[::step], MEANS + step, FACTORS, degrees) for step in (1, -1)]
+    stacked = stack_mixtures(mixtures)
     points = np.random.default_rng(8).standard_normal((2, 3, 20))
     expected = [mixture.log_density(part) for mixture, part in zip(mixtures, points, strict=True)]
-    np.testing.assert_allclose(together.log_density(points), expected, rtol=1e-12)
-    draws = together.sample(np.random.default_rng(9), 20_000)
+    np.testing.assert_allclose(stacked.log_density(points), expected, rtol=1e-12)
+    draws = stacked.sample(np.random.default_rng(9), 20_000)
     assert draws.shape == (2, 3, 20_000)
     for mixture, part in zip(mixtures, draws, strict=True):
         error = part.std(axis=-1) / np.sqrt(part.shape[-1])
@@ -152,7 +152,7 @@ def test_mixtures_side_by_side_are_the_mixtures_one_by_one(degrees: float | None
 
 
 def test_moments_of_monomials_are_weighted_moments() -> None:
-    vectors, weights = cloud(dimension=2)
+    vectors, weights = batch(dimension=2)
     vectors = vectors / vectors.std(axis=1, keepdims=True)
     monomials = _Monomials(2)
     totals, means, squares = monomials.moments(np.array([3 * weights]) @ monomials.of(vectors).T)

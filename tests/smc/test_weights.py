@@ -52,12 +52,12 @@ def test_weights_are_normalised_however_large_their_logarithms() -> None:
 def test_samples_in_any_portions_give_the_same_bits(logs: np.ndarray, rows: np.ndarray, cuts: list[int]) -> None:
     with np.errstate(invalid="ignore"):
         whole = w.weigh(logs, rows)
-        parts, current = [], logs
+        populations, current = [], logs
         for part in np.split(rows, sorted(set(cuts))):
-            parts.append(w.weigh(current, part))
-            current = parts[-1].log_weights[-1]
-    for name in w.Weighted._fields:
-        joined = np.concatenate([getattr(part, name) for part in parts])
+            populations.append(w.weigh(current, part))
+            current = populations[-1].log_weights[-1]
+    for name in w.ReweightedBlock._fields:
+        joined = np.concatenate([getattr(part, name) for part in populations])
         np.testing.assert_array_equal(joined, getattr(whole, name))
 
 
@@ -77,15 +77,15 @@ def test_tempering_takes_as_much_as_it_may(logs: np.ndarray, energy: np.ndarray,
     logs = 0.001 * logs  # nearly even, as after a rejuvenation
     part = w.temper(logs, energy, share)
     assert 0 <= part <= 1
-    assert w.evenness(w.effective_size(logs - part * energy), SHAPE[1]) >= share
+    assert w.ess_fraction(w.effective_size(logs - part * energy), SHAPE[1]) >= share
     if part < 1:
         more = (1 + w.PRECISE) * part + 1e-9
-        assert w.evenness(w.effective_size(logs - more * energy), SHAPE[1]) < share
+        assert w.ess_fraction(w.effective_size(logs - more * energy), SHAPE[1]) < share
 
 
 def test_evenness_is_the_mean_but_no_island_may_die_out() -> None:
     sizes = np.array([[8.0, 4.0], [8.0, 2.0], [8.0, 0.0]])
-    np.testing.assert_allclose(w.evenness(sizes, 8), [0.75, 0.5, 0.0])
+    np.testing.assert_allclose(w.ess_fraction(sizes, 8), [0.75, 0.5, 0.0])
 
 
 def test_tempering_with_lost_particles() -> None:

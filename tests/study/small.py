@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from probsysid.study.resolve import Plan
-from probsysid.study.run import Result, load_results
+from probsysid.study.resolve import ResolvedStudy
+from probsysid.study.run import CandidateResult, load_results
 from tests.study.shell import call
 
 RATE, GAIN, NOISE = 1.5, 2.0, 0.02
@@ -92,6 +92,6 @@ def fitted() -> Path:
 
 
 @cache
-def loaded() -> tuple[Plan, dict[str, Any], list[Result]]:
+def loaded() -> tuple[ResolvedStudy, dict[str, Any], list[CandidateResult]]:
     """The results in that folder, read back once."""
     return load_results(fitted() / "lag-results")

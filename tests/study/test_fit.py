@@ -79,8 +79,8 @@ def test_the_study_as_used_gives_the_same_numbers() -> None:
     folder = fitted()
     used = folder / "lag-results" / "study.toml"
     assert tomllib.loads(used.read_text())["data"]["file"] == os.path.join("..", "lag.csv")
-    plan, _ = run.load_plan(used)
-    original, _ = run.load_plan(folder / "lag.toml")
+    plan, _ = run.load_study(used)
+    original, _ = run.load_study(folder / "lag.toml")
     np.testing.assert_array_equal(plan.training[0].outputs["level"], original.training[0].outputs["level"])
     assert plan.sampler == original.sampler and plan.study.seed == original.study.seed
 
@@ -118,7 +118,7 @@ def test_the_report_can_be_written_again(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.long
 def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = write_study(tmp_path, STUDY.replace("draws = 32", "draws = 2\nstates = false"))
-    real, steps = ibis.absorb, []
+    real, steps = ibis.step, []
 
     def stopping(*arguments: object) -> object:
         steps.append(1)
@@ -156,7 +156,7 @@ def test_results_are_read_without_running_stored_code(monkeypatch: pytest.Monkey
     monkeypatch.setattr(cloudpickle, "loads", None)
     monkeypatch.setattr(run, "work_out", lambda plan, candidate, posterior, say: posterior)
     plan, _, (posterior,) = run.load_results(fitted() / "lag-results")
-    assert posterior.question is plan.candidates[0].question
+    assert posterior.problem is plan.candidates[0].problem
 
 
 def test_a_damaged_checkpoint_is_named_with_a_way_out(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_remarks_are_whole_on_a_narrow_terminal(
 ) -> None:
     _, _, (found,) = loaded()
     frame = found.table().assign(flags="tied to b (0.98)")
-    monkeypatch.setattr(run.Result, "table", lambda self: frame)
+    monkeypatch.setattr(run.CandidateResult, "table", lambda self: frame)
     monkeypatch.setenv("COLUMNS", "60")
     commands._show([found])
     assert "a: tied to b (0.98)" in capsys.readouterr().out
@@ -185,8 +185,8 @@ def test_remarks_are_whole_on_a_narrow_terminal(
 @pytest.mark.long
 def test_several_models_have_a_folder_each_and_a_comparison(tmp_path: Path) -> None:
     plan, tables, (found,) = loaded()
-    better = replace(found.posterior, evidence_by_part=found.posterior.evidence_by_part + 3.0)
-    other = run.Result(replace(found.candidate, name="other"), better, {}, found.runs)
+    better = replace(found.posterior, evidence_by_population=found.posterior.evidence_by_population + 3.0)
+    other = run.CandidateResult(replace(found.candidate, name="other"), better, {}, found.runs)
     run.write_results(plan, tables, [found, other], tmp_path, tmp_path)
     assert {p.name for p in tmp_path.iterdir() if p.is_dir()} == {"lag", "other"}
     assert {"posterior.nc", "summary.csv", "figures"} <= {p.name for p in (tmp_path / "other").iterdir()}

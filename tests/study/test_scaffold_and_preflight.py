@@ -9,7 +9,7 @@ import scipy.io
 import probsysid as ps
 from probsysid.study.catalogue import ENTRIES, NAMES, look_up
 from probsysid.study.preflight import PriorSimulation, clipped, data_findings, prior_findings, step_findings
-from probsysid.study.run import load_plan
+from probsysid.study.run import load_study
 from tests.study.shell import call
 from tests.study.small import write_study
 
@@ -35,7 +35,7 @@ def test_what_new_writes_is_a_valid_study(tmp_path: Path, name: str) -> None:
     write_csv(tmp_path / "d.csv", data)
     result = call("new", tmp_path / "s", "--model", name, "--data", tmp_path / "d.csv")
     assert result.exit_code == 0, result.stderr
-    plan, _ = load_plan(tmp_path / "s.toml")
+    plan, _ = load_study(tmp_path / "s.toml")
     assert set(plan.candidates[0].model.input_names) == set(entry.inputs)
     assert set(plan.candidates[0].model.output_names) == set(list(entry.quantities)[:2])
     assert plan.measured[0].test is not None
@@ -45,12 +45,12 @@ def test_priors_have_the_scale_of_the_data(tmp_path: Path) -> None:
     """A mass of 2 on a spring of 300, driven off resonance: the guesses are within the prior's own spread."""
     write_csv(tmp_path / "d.csv", oscillation())
     assert call("new", tmp_path / "s", "--model", "linear-sdof", "--data", tmp_path / "d.csv").exit_code == 0
-    plan, _ = load_plan(tmp_path / "s.toml")
-    prior = plan.candidates[0].question.priors["k"]
+    plan, _ = load_study(tmp_path / "s.toml")
+    prior = plan.candidates[0].problem.priors["k"]
     # force 3 over length 0.01: 300, rounded to two digits
     assert float(np.exp(prior.loc)) == pytest.approx(300, rel=0.05)
     # one radian in half a second
-    assert float(np.exp(plan.candidates[0].question.priors["m"].loc)) == pytest.approx(300 / 4, rel=0.2)
+    assert float(np.exp(plan.candidates[0].problem.priors["m"].loc)) == pytest.approx(300 / 4, rel=0.2)
 
 
 def test_own_equations_milliseconds_and_a_held_input(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_own_equations_milliseconds_and_a_held_input(tmp_path: Path) -> None:
     assert 'time_unit = "ms"' in text
     assert 'intersample = "zoh"' in text
     assert 'acceleration = { column = "acc [m/s^2]", unit = "m/s^2" }' in text
-    plan, _ = load_plan(tmp_path / "s.toml")
+    plan, _ = load_study(tmp_path / "s.toml")
     assert plan.measured[0].record.dt == pytest.approx(1e-3)
 
 
@@ -86,7 +86,7 @@ def test_columns_of_another_run_are_not_offered(tmp_path: Path) -> None:
 
 
 def test_a_coordinate_has_the_unit_of_the_channel_that_measures_it(tmp_path: Path) -> None:
-    plan, _ = load_plan(write_study(tmp_path))
+    plan, _ = load_study(write_study(tmp_path))
     assert plan.candidates[0].model.units["h"] == "m"
 
 
@@ -96,10 +96,10 @@ def test_a_record_without_an_input_gets_an_equation_without_one(tmp_path: Path) 
     result = call("new", tmp_path / "s", "--data", tmp_path / "d.csv")
     assert result.exit_code == 0, result.stderr
     assert "fill it in" not in result.stdout
-    plan, _ = load_plan(tmp_path / "s.toml")
+    plan, _ = load_study(tmp_path / "s.toml")
     assert plan.candidates[0].model.input_names == ()
     # six radians a second, and the nearest line of a spectrum over three seconds
-    assert float(np.exp(plan.candidates[0].question.priors["omega"].loc)) == pytest.approx(6, rel=0.2)
+    assert float(np.exp(plan.candidates[0].problem.priors["omega"].loc)) == pytest.approx(6, rel=0.2)
 
 
 def test_decimal_commas_and_an_old_encoding(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_decimal_commas_and_an_old_encoding(tmp_path: Path) -> None:
     result = call("new", tmp_path / "s", "--data", tmp_path / "d.csv")
     assert result.exit_code == 0, result.stderr
     assert "it is read as cp1252" in result.stdout
-    plan, _ = load_plan(tmp_path / "s.toml")
+    plan, _ = load_study(tmp_path / "s.toml")
     # the sine of an angle in degrees would be nonsense
     assert plan.measured[0].record.outputs["position"][3] == pytest.approx(np.radians(3.5))
     assert plan.measured[0].record.units["position"] == "rad"
@@ -119,7 +119,7 @@ def test_without_time_or_names(tmp_path: Path) -> None:
     result = call("new", tmp_path / "s", "--model", "duffing", "--data", tmp_path / "d.mat")
     assert result.exit_code == 0, result.stderr
     assert "no time column was found: dt = 1.0 stands in" in result.stdout
-    load_plan(tmp_path / "s.toml")
+    load_study(tmp_path / "s.toml")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_clipping_missing_and_constant_channels_are_seen(tmp_path: Path) -> None
     clip = [",".join([*line.split(",")[:2], str(min(float(line.split(",")[2]), 1.0))]) for line in lines[1:]]
     clip[5] = clip[5].rsplit(",", 1)[0] + ","
     (tmp_path / "lag.csv").write_text("\n".join([lines[0], *clip]))
-    plan, _ = load_plan(study)
+    plan, _ = load_study(study)
     texts = [finding.text for finding in data_findings(plan.measured[0])]
     assert any("level may be clipped" in text for text in texts)
     assert any("level: 1 of 60 samples are missing" in text for text in texts)
@@ -206,7 +206,7 @@ def test_clipping_missing_and_constant_channels_are_seen(tmp_path: Path) -> None
 def test_samples_in_train_and_test_are_told(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     study.write_text(study.read_text().replace('[40, "end"]', '[30, "end"]'))
-    plan, _ = load_plan(study)
+    plan, _ = load_study(study)
     (found,) = [f for f in data_findings(plan.measured[0]) if "are in train and in test" in f.text]
     assert found.warning
     assert "samples 30 to 40" in found.text

@@ -10,8 +10,8 @@ import probsysid as ps
 from probsysid.study.catalogue import NAMES, look_up
 from probsysid.study.equations import parse
 from probsysid.study.priors import FAMILIES, parse_prior
-from probsysid.study.resolve import make_plan
-from probsysid.study.run import load_plan
+from probsysid.study.resolve import resolve_study
+from probsysid.study.run import load_study
 from probsysid.study.schema import SamplerSection, SolverSection, StudyError, study_of
 from probsysid.study.toml_writer import to_toml
 from tests.study.small import STUDY, write_study
@@ -105,12 +105,12 @@ def test_a_study_that_does_not_fit_together(tmp_path: Path, old: str, new: str, 
     path = write_study(tmp_path, changed(old, new))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(StudyError, match=message):
-        load_plan(path)
+        load_study(path)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_good_study(tmp_path: Path) -> None:
-    plan, _ = load_plan(write_study(tmp_path))
+    plan, _ = load_study(write_study(tmp_path))
     candidate = plan.candidates[0]
     assert candidate.model.parameter_names == ("a", "b")
     assert candidate.model.units["a"] == "1/s"
@@ -127,11 +127,11 @@ def test_several_models_and_records_share_parameters(tmp_path: Path) -> None:
     other = '[[model]]\nname = "cubic"\n[model.coordinates]\nh = 1\n[model.equations]\nh = "a*(b*u - h - g*h**3)"\n'
     other += '[model.outputs]\nlevel = "h"\n[model.parameters]\ng = "HalfNormal(1)"\n'
     tables = tomllib.loads(text + second + other)
-    plan = make_plan(study_of(tables), tmp_path / "lag.toml")
+    plan = resolve_study(study_of(tables), tmp_path / "lag.toml")
     assert [c.name for c in plan.candidates] == ["lag", "cubic"]
-    assert plan.candidates[1].question.space.names[:3] == ("a", "b", "g")
+    assert plan.candidates[1].problem.space.names[:3] == ("a", "b", "g")
     assert len(plan.training) == 2
-    assert len(plan.candidates[0].question.initials) == 2
+    assert len(plan.candidates[0].problem.initials) == 2
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,49 +6,49 @@ import jax
 import numpy as np
 import pytest
 
-from probsysid.model.problem import Question
-from probsysid.smc.target import browse
+from probsysid.model.problem import Problem
+from probsysid.smc.target import sweep
 from probsysid.targets import filter_target
-from probsysid.targets.batch_target import Experiment
+from probsysid.targets.batch_target import BatchTarget
 from tests import duffing
 
 
 class Waiting:
     """The same target without a sweep of its own."""
 
-    def __init__(self, target: Experiment):
+    def __init__(self, target: BatchTarget):
         self.limit, self.advance = target.limit, target.advance
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[Experiment]:
+def target() -> Iterator[BatchTarget]:
     """Eight samples a chunk, five a call in a sweep, energies of three."""
     options = duffing.options()
-    question = Question.make(
+    problem = Problem.make(
         duffing.model, duffing.SOLVER, options["priors"], options["noise"], [options["initial"]] * 2, None
     )
     record = duffing.measure(40)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"CHUNK": 8, "LONGEST_CALL": 16 * 5, "FEWEST_ROWS": 3, "MOST_ROWS": 3}.items():
             patch.setattr(filter_target, name, value)
-        yield Experiment(question, [record, record[:25]], 16)
+        yield BatchTarget(problem, [record, record[:25]], 16)
 
 
 @pytest.mark.parametrize("stop", [1, 2, 9, 10, 40, 41, 49, 65])
-def test_likelihoods_are_those_of_one_call_after_the_other(target: Experiment, stop: int) -> None:
+def test_likelihoods_are_those_of_one_call_after_the_other(target: BatchTarget, stop: int) -> None:
     theta = np.array(target.sample_prior(jax.random.key(0), 16))
     theta[0, 3] = np.nan  # a particle that is lost
-    _, likelihood, energy = target.browse(theta, stop)
-    _, expected, last = browse(Waiting(target), theta, stop)  # type: ignore[arg-type]
+    _, likelihood, energy = target.sweep(theta, stop)
+    _, expected, last = sweep(Waiting(target), theta, stop)  # type: ignore[arg-type]
     np.testing.assert_allclose(likelihood, expected, rtol=1e-12)
     np.testing.assert_array_equal(energy, last)
     lost = np.isinf(energy - likelihood)
     np.testing.assert_array_equal(lost, (np.arange(16) == 3) & (stop > 1))  # the first sample does not feel the mass
 
 
-def test_errors_on_each_record_are_its_own(target: Experiment) -> None:
+def test_errors_on_each_record_are_its_own(target: BatchTarget) -> None:
     """The second record is the beginning of the first, and starts as it does: so do its errors."""
-    names = list(target.question.space.names)
+    names = list(target.problem.space.names)
     theta = np.array(target.sample_prior(jax.random.key(0), 16))
     for row, name in enumerate(names):
         theta[row] = theta[names.index(name.replace("initial[1]", "initial[0]"))]

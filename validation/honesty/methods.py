@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 import probsysid as ps
-from probsysid.model.problem import Question
-from validation.honesty.problems import Problem
+from probsysid.model.problem import Problem
+from validation.honesty.problems import HonestyProblem
 from validation.honesty.runge_kutta import RungeKuttaTarget
 from validation.shared import Shared
 
@@ -16,35 +16,35 @@ SAMPLER = ps.Sampler(particles=256, islands=1)
 AUTO = 0
 """In place of a number of steps: chosen by the program."""
 
-Make = Callable[[Problem, ps.Record, int], Any]
+Make = Callable[[HonestyProblem, ps.Record, int], Any]
 
 
-def runge_kutta(problem: Problem, record: ps.Record, steps: int) -> Any:
+def runge_kutta(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """Runge-Kutta of order four at the same step, taken for exact."""
     return RungeKuttaTarget(problem, record, steps)
 
 
-def paper(problem: Problem, record: ps.Record, steps: int) -> Any:
+def paper(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """The paper's choices."""
     return _shared(problem, ps.Solver.paper(substeps=steps)).experiment(record)
 
 
-def fixed(problem: Problem, record: ps.Record, steps: int) -> Any:
+def fixed(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """Ours with q = 3 for coordinates of second order, and q = 2 for those of first: one more than the order."""
     return _shared(problem, ps.Solver("paper", steps)).experiment(record)
 
 
-def plain(problem: Problem, record: ps.Record, steps: int) -> Any:
+def plain(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """As `fixed`, with what automatic steps use: linearised once, at the prediction, and one diffusion for all time."""
     return _shared(problem, ps.Solver("paper", steps, ps.EKF1(), ps.QuasiMLE())).experiment(record)
 
 
-def automatic(problem: Problem, record: ps.Record, steps: int) -> Any:
+def automatic(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """Ours as it comes."""
     return _shared(problem, ps.Solver()).experiment(record)
 
 
-def gold(problem: Problem, record: ps.Record, steps: int) -> Any:
+def gold(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """Runge-Kutta with so many steps that more of them change nothing."""
     return RungeKuttaTarget(problem, record, problem.fine)
 
@@ -61,7 +61,7 @@ METHODS: dict[str, tuple[Make, tuple[int, ...]]] = {
 
 
 @lru_cache
-def _shared(problem: Problem, solver: ps.Solver) -> Shared:
+def _shared(problem: HonestyProblem, solver: ps.Solver) -> Shared:
     """One compilation for all data sets."""
-    question = Question.make(problem.model, solver, problem.priors, problem.noise, [problem.initial], None)
-    return Shared(question, SAMPLER)
+    asked = Problem.make(problem.model, solver, problem.priors, problem.noise, [problem.initial], None)
+    return Shared(asked, SAMPLER)

@@ -19,7 +19,7 @@ HONEST = (0.7, 1.3)
 COVERED = (0.85, 0.95)
 WIDE = 1.15
 
-Rows = Mapping[str, Sequence[Row]]
+PackedSamples = Mapping[str, Sequence[Row]]
 
 
 def write(folder: Path, machine: str) -> None:
@@ -158,7 +158,7 @@ def _line(row: Row) -> list[Any]:
     ]
 
 
-def _aims(rows: Rows) -> str:
+def _aims(rows: PackedSamples) -> str:
     lines = []
     for name, given in rows.items():
         found = {(row.cell.method, row.cell.steps): row for row in given}

@@ -15,7 +15,7 @@ import numpy as np
 import probsysid as ps
 from probsysid import dist
 from probsysid.benchmarks import bouc_wen
-from probsysid.model.parameter_space import Space
+from probsysid.model.parameter_space import ParameterSpace
 from probsysid.posterior.simulate import simulate
 
 FINE = 64
@@ -23,7 +23,7 @@ FINE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class HonestyProblem:
     """A system, its constants, and how records of it are made."""
 
     name: str
@@ -48,8 +48,8 @@ class Problem:
         return {name: _prior(value, self.spread[name]) for name, value in self.typical.items()}
 
     @cached_property
-    def space(self) -> Space:
-        return Space.from_priors(self.priors)
+    def space(self) -> ParameterSpace:
+        return ParameterSpace.from_priors(self.priors)
 
     def truth(self, seed: int) -> dict[str, float]:
         """Constants drawn from the prior: then intervals of an exact method cover what they say."""
@@ -100,7 +100,7 @@ def multisine(low: float, high: float, rms: float) -> Callable[[np.random.Genera
     return make
 
 
-duffing = Problem(
+duffing = HonestyProblem(
     "duffing",
     ps.Model(
         {"x": 2},
@@ -117,7 +117,7 @@ duffing = Problem(
     force=multisine(0.5, 200.0, 0.0225),
 )
 
-bouc_wen_coarse = Problem(
+bouc_wen_coarse = HonestyProblem(
     "bouc-wen",
     bouc_wen.model,
     typical=bouc_wen.TRUTH,
@@ -130,7 +130,7 @@ bouc_wen_coarse = Problem(
     products=(("beta", "gamma"), ("beta", "delta")),
 )
 
-van_der_pol = Problem(
+van_der_pol = HonestyProblem(
     "van-der-pol",
     ps.Model(
         {"x": 2},
@@ -146,7 +146,7 @@ van_der_pol = Problem(
     samples=200,
 )
 
-lotka_volterra = Problem(
+lotka_volterra = HonestyProblem(
     "lotka-volterra",
     ps.Model(
         {"prey": 1, "predators": 1},

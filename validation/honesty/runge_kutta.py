@@ -12,9 +12,9 @@ import numpy as np
 from jax import lax
 
 import probsysid as ps
-from probsysid._internal.jax_setup import compiled_whole
+from probsysid._internal.jax_setup import jit_fused
 from probsysid.odefilter.filter import map_blocks
-from validation.honesty.problems import Problem
+from validation.honesty.problems import HonestyProblem
 
 CHUNK = 256
 """Samples that are integrated at once."""
@@ -34,7 +34,7 @@ class Data(NamedTuple):
 class Likelihood:
     """Energies of a problem's particles by Runge-Kutta of order four."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: HonestyProblem):
         self.problem = problem
         self.space = problem.space
 
@@ -46,12 +46,12 @@ class Likelihood:
             state = [jnp.asarray(value) for value in self.problem.start]
             return jnp.stack(state), self._energy(state, self.space.values_of_one(theta), data, data.inputs[0])
 
-        return compiled_whole(jax.vmap(one, in_axes=(-1, None), out_axes=-1))
+        return jit_fused(jax.vmap(one, in_axes=(-1, None), out_axes=-1))
 
     @cached_property
     def advance(self) -> Any:
         """States, theta, a chunk of data, steps, first and last row -> states after them, and energies."""
-        return compiled_whole(self._advance)
+        return jit_fused(self._advance)
 
     def _advance(self, states: Any, theta: Any, data: Data, steps: Any, first: Any, last: Any) -> tuple[Any, Any]:
         batched = jax.vmap(self._interval, in_axes=(-1, -1, None, None), out_axes=-1)
@@ -112,7 +112,7 @@ def _moved(state: list[Any], length: Any, rates: list[Any]) -> list[Any]:
 
 
 @lru_cache
-def likelihood_of(problem: Problem) -> Likelihood:
+def likelihood_of(problem: HonestyProblem) -> Likelihood:
     """The same for the same problem, so that its programs compile once a process."""
     return Likelihood(problem)
 
@@ -120,9 +120,9 @@ def likelihood_of(problem: Problem) -> Likelihood:
 class RungeKuttaTarget:
     """A record as the sampler wants it."""
 
-    graded = False
+    adaptive = False
 
-    def __init__(self, problem: Problem, record: ps.Record, steps: int):
+    def __init__(self, problem: HonestyProblem, record: ps.Record, steps: int):
         self.likelihood = likelihood_of(problem)
         self.steps = steps
         self.samples = record.samples
@@ -170,7 +170,7 @@ def _chunk_start(sample: int) -> int:
     return 1 + (sample - 1) // CHUNK * CHUNK
 
 
-def _data(problem: Problem, record: ps.Record, steps: int, room: int) -> Data:
+def _data(problem: HonestyProblem, record: ps.Record, steps: int, room: int) -> Data:
     """Inputs at the ends and middles of steps, with room for more of them than there are."""
     used = [record.input_names.index(name) for name in problem.model.input_names]
     inside = record.input_grid(2 * steps)[:, :, used]

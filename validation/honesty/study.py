@@ -17,13 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import probsysid as ps
 from probsysid._internal.errors import SamplingError
 from probsysid.inference.identify import sample_all
-from probsysid.posterior.diagnostics.solver_check import settle
+from probsysid.posterior.diagnostics.solver_check import refine_until_adequate
 from probsysid.smc import ibis
 from probsysid.smc.adaptive_substeps import first_level
 from probsysid.smc.history import History
-from probsysid.smc.ibis import Run
+from probsysid.smc.ibis import IBISState
 from validation.honesty.methods import METHODS, SAMPLER
-from validation.honesty.problems import PROBLEMS, Problem
+from validation.honesty.problems import PROBLEMS, HonestyProblem
 
 SETS = 20
 MORE = {"auto": 3 * SETS, "gold": 3 * SETS}
@@ -37,7 +37,7 @@ ROUNDS = (5, 10, SETS)
 class Cell:
     """One entry of the matrix."""
 
-    problem: Problem
+    problem: HonestyProblem
     method: str
     steps: int
 
@@ -56,13 +56,13 @@ def cells(problems: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Cel
     ]
 
 
-def identify(target: Any, problem: Problem, sampler: ps.Sampler, seed: int) -> tuple[Run, History]:
+def identify(target: Any, problem: HonestyProblem, sampler: ps.Sampler, seed: int) -> tuple[IBISState, History]:
     """What `probsysid.inference.identify` does, with programs that are compiled already."""
     history = History(sampler.islands)
     run = ibis.start(target, sampler, seed, first_level(target))
     run = sample_all(run, history, target, sampler, _ignore, _ignore)
-    if target.graded:
-        run, _, _, more = settle(run, target, sampler, lambda run: values_of(run, problem))
+    if target.adaptive:
+        run, _, _, more = refine_until_adequate(run, target, sampler, lambda run: values_of(run, problem))
         history.rejuvenations.extend(more)
     return run, history
 
@@ -71,12 +71,12 @@ def _ignore(*_: Any) -> None:
     """Neither progress nor checkpoints."""
 
 
-def values_of(run: Run, problem: Problem) -> dict[str, np.ndarray]:
+def values_of(run: IBISState, problem: HonestyProblem) -> dict[str, np.ndarray]:
     """Constants of all particles by name."""
     return {name: np.asarray(value) for name, value in problem.space.values(run.flat_theta).items()}
 
 
-def score(run: Run, problem: Problem, index: int) -> dict[str, Any]:
+def score(run: IBISState, problem: HonestyProblem, index: int) -> dict[str, Any]:
     """Of every quantity: truth, posterior mean and sd, and the share of the posterior below the truth."""
     weights = run.normalised_weights
     truth, particles = problem.truth(index), values_of(run, problem)
@@ -100,7 +100,7 @@ def run_one(cell: Cell, index: int, sampler: ps.Sampler = SAMPLER) -> dict[str, 
         return {"failed": str(error)}
     return {
         "quantities": score(run, problem, index),
-        "steps": 2**run.level if target.graded else target.steps if cell.method == "gold" else cell.steps,
+        "steps": 2**run.level if target.adaptive else target.steps if cell.method == "gold" else cell.steps,
         "sweeps": run.work / sampler.particles / target.samples,
         "cpu seconds": time.process_time() - began,
         "acceptance": float(np.mean([r.acceptance for r in history.rejuvenations])) if history.rejuvenations else 1.0,

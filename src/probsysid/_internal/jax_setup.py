@@ -5,7 +5,7 @@ Double precision is not optional: a filter over thousands of samples in single p
 The options for XLA's CPU compiler let it turn the filter's time loop into one vectorised machine-code function; they
 are worth a factor of 4 to 9 (docs/decisions.md).  They only take effect when JAX has not run anything yet; later they
 are harmless.  One of them, fusion of several outputs, makes XLA end the process on some programs (numpyro's LKJCholesky
-is one), so it is left out of every program but those of `compiled_whole`.
+is one), so it is left out of every program but those of `jit_fused`.
 
 Every core is made a JAX device of its own, so that particles can be dealt out to them; `PROBSYSID_DEVICES` sets another
 number.  Programs run in the thread that calls them: JAX would hand them over to another one (`odefilter/cores.py`).
@@ -74,7 +74,7 @@ SHORTEST_KEPT = 0.1
 def configure() -> None:
     """Turn on double precision, make every core a device, keep programs, and ask XLA for whole-loop compilation."""
     jax.config.update("jax_enable_x64", True)
-    _run_where_called()
+    _dispatch_synchronously()
     _make_devices()
     _keep_programs()
     flags = os.environ.get("XLA_FLAGS", "")
@@ -90,26 +90,26 @@ def _llvm_options() -> tuple[str, ...]:
     return LLVM_OPTIONS + width + (X86_OPTIONS if platform.machine() in ("x86_64", "AMD64") else ())
 
 
-def compiled_whole(function: Callable[..., Any]) -> Any:
+def jit_fused(function: Callable[..., Any]) -> Any:
     """`jax.jit` for the programs that time is spent in: with all options, and each in the one thread of its device."""
     return jax.jit(function, compiler_options={"xla_disable_hlo_passes": SHARING})
 
 
-def runs_where_called() -> bool:
+def synchronous_dispatch() -> bool:
     """Whether a program for the processor runs in the thread that calls it."""
-    return _where_called
+    return _synchronous
 
 
-_where_called = False
+_synchronous = False
 
 
-def _run_where_called() -> None:
+def _dispatch_synchronously() -> None:
     """Turn off JAX's asynchronous calls, unless JAX has begun already or somebody has chosen."""
-    global _where_called
+    global _synchronous
     if "JAX_CPU_ENABLE_ASYNC_DISPATCH" in os.environ or _begun():
         return
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    _where_called = True
+    _synchronous = True
 
 
 def _begun() -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Form:
+class TreeSpec:
     """A tree without its numbers."""
 
     tree: Any
@@ -22,7 +22,7 @@ class Form:
     kinds: tuple[str, ...]
 
     @classmethod
-    def of(cls, tree: Any) -> "tuple[Form, np.ndarray]":
+    def of(cls, tree: Any) -> "tuple[TreeSpec, np.ndarray]":
         """Its form, and its numbers in one array."""
         leaves, structure = jax.tree.flatten(tree)
         arrays = [np.asarray(leaf) for leaf in leaves]

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 
-class Background:
+class BackgroundWorker:
     """Calls `step` until it says that nothing is left to do.
 
     An exception ends the work; in the thread of its own it is kept and raised by the next call of `check`, `here` or

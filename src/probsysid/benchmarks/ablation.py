@@ -14,7 +14,7 @@ from typing import Any
 
 from probsysid._internal.errors import SamplingError
 from probsysid.benchmarks import emps, silverbox
-from probsysid.benchmarks.case import Method, Study
+from probsysid.benchmarks.case import CaseStudy, Method
 from probsysid.benchmarks.run import run
 
 PARTICLES = 128
@@ -64,7 +64,7 @@ def take(choices: tuple[str, ...], method: Method, other: Method) -> Method:
     return method
 
 
-def studies() -> list[tuple[Study, str]]:
+def studies() -> list[tuple[CaseStudy, str]]:
     """The cases that are taken apart, and the test that judges."""
     box, axis = silverbox.study(), emps.study()
     default = box.methods["default"]
@@ -75,7 +75,7 @@ def studies() -> list[tuple[Study, str]]:
     ]
 
 
-def trials(study: Study) -> Iterator[tuple[str, tuple[str, ...], Method]]:
+def trials(study: CaseStudy) -> Iterator[tuple[str, tuple[str, ...], Method]]:
     """Preset, choices taken from the other one, and what comes of it; only choices in which they differ."""
     ours, papers = study.methods["default"], study.methods["paper"]
     differ = [choice for choice in CHOICES if _different(choice, ours, papers)]
@@ -88,7 +88,7 @@ def trials(study: Study) -> Iterator[tuple[str, tuple[str, ...], Method]]:
         yield "default", choices, take(choices, ours, papers)
 
 
-def trial(study: Study, test: str, method: Method, particles: int, seed: int) -> dict[str, Any]:
+def trial(study: CaseStudy, test: str, method: Method, particles: int, seed: int) -> dict[str, Any]:
     """Score and log evidence, or why there are none."""
     protocols = tuple(p for p in study.protocols if p.name == test)
     alone = replace(study, methods={"default": method}, protocols=protocols, fits={})

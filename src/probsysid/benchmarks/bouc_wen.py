@@ -15,7 +15,16 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from probsysid._internal.validation import choose
-from probsysid.benchmarks.case import NEVER, Fit, Method, Protocol, Published, Study, View, free_run
+from probsysid.benchmarks.case import (
+    NEVER,
+    CaseStudy,
+    FigureSettings,
+    LeastSquaresFit,
+    Method,
+    Published,
+    ScoringProtocol,
+    free_run,
+)
 from probsysid.benchmarks.data import locate, read
 from probsysid.data.record import Record
 from probsysid.model.model import Model
@@ -170,19 +179,19 @@ def test_record(which: str, folder: str | Path | None = None) -> tuple[Record, i
     return record, 0
 
 
-def study(folder: str | Path | None = None, variant: str = "bouc-wen", *, official: bool = True) -> Study:
+def study(folder: str | Path | None = None, variant: str = "bouc-wen", *, official: bool = True) -> CaseStudy:
     """The case with the paper's priors; `official=False` tests on records simulated from the true parameters."""
     choose("model", variant, {"bouc-wen": variant})
     record = training_record()
     protocols = tuple(_protocol(which, folder) for which in PAPER) if official else (_simulated_test(),)
     training = free_run(model, record, steps=4)
     measured = np.asarray(record.outputs["acceleration"])
-    fine = Fit("Laplace posterior on the same training record, finely integrated", measured, training)
+    fine = LeastSquaresFit("Laplace posterior on the same training record, finely integrated", measured, training)
     true = exact()
     sampler = Sampler(particles=PARTICLES, max_moves=4)
     short = Solver(smoothness={"x": 3, "z": 2}, substeps=1, linearisation="ekf1", diffusion="quasi-mle")
     noise = {"acceleration": noise_level(true["ddx"])}
-    return Study(
+    return CaseStudy(
         case="bouc-wen",
         variant=variant,
         model=model,
@@ -197,7 +206,7 @@ def study(folder: str | Path | None = None, variant: str = "bouc-wen", *, offici
         equation="m x'' + c x' + k x + z = u,  z' = alpha x' - beta (gamma |x'| z + delta x' |z|)",
         fits={p.name: fine for p in protocols},
         guess=TRUTH,
-        view=View(
+        view=FigureSettings(
             states=("x", "dx", "z", "ddx"),
             samples=4096,
             zoom=(0.8, 0.84),
@@ -212,19 +221,19 @@ def study(folder: str | Path | None = None, variant: str = "bouc-wen", *, offici
     )
 
 
-def _protocol(which: str, folder: str | Path | None) -> Protocol:
+def _protocol(which: str, folder: str | Path | None) -> ScoringProtocol:
     record, skip = test_record(which, folder)
-    return Protocol(which, record, free_run(position_model, record, TEST_STEPS), skip, paper=PAPER[which])
+    return ScoringProtocol(which, record, free_run(position_model, record, TEST_STEPS), skip, paper=PAPER[which])
 
 
-def _simulated_test() -> Protocol:
+def _simulated_test() -> ScoringProtocol:
     """A multisine of other phases from rest, its position simulated from the true parameters, without noise."""
     force = multisine(np.random.default_rng(RECORD_SEED + 1))[:: SIMULATION_RATE // TRAIN_RATE]
     record = Record(inputs={"force": force}, dt=1 / TRAIN_RATE, intersample="bandlimited", units={"force": "N"})
     truth = {name: np.array([value]) for name, value in TRUTH.items()}
     position = simulate(position_model, truth, np.zeros((3, 1)), record, steps=TEST_STEPS)[0]["position"][0]
     record = record.replace(outputs={"position": position}, units={"force": "N", "position": "m"})
-    return Protocol("simulated", record, free_run(position_model, record, steps=2))
+    return ScoringProtocol("simulated", record, free_run(position_model, record, steps=2))
 
 
 def figures(outcome: "Outcome") -> "dict[str, Figure]":

@@ -39,7 +39,7 @@ class Published:
 
 
 @dataclass(frozen=True, eq=False)
-class Protocol:
+class ScoringProtocol:
     """A way to score parameters: simulate a test record without looking at its outputs, compare.
 
     Args:
@@ -111,7 +111,7 @@ def free_run(
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class LeastSquaresFit:
     """A least-squares problem: what was measured, and what a finely integrated model says for some parameters."""
 
     about: str
@@ -131,7 +131,7 @@ class Method:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class FigureSettings:
     """What the pictures of a study show.
 
     Args:
@@ -157,7 +157,7 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class CaseStudy:
     """One model of one case, ready to run.
 
     Args:
@@ -182,11 +182,11 @@ class Study:
     priors: Mapping[str, Any]
     initial: Mapping[str, Any]
     methods: Mapping[str, Method]
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[ScoringProtocol, ...]
     equation: str
-    fits: Mapping[str, Fit]
+    fits: Mapping[str, LeastSquaresFit]
     guess: Mapping[str, float]
-    view: View
+    view: FigureSettings
     training: Callable[[Parameters], Float[np.ndarray, "particle sample"]] | None = None
     truth: Mapping[str, float] = field(default_factory=dict)
     reference: Mapping[str, float] = field(default_factory=dict)

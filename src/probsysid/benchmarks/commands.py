@@ -14,7 +14,7 @@ from probsysid import hosts
 from probsysid._internal.errors import InputError, SamplingError
 from probsysid._internal.validation import choose
 from probsysid.benchmarks import bouc_wen, emps, silverbox
-from probsysid.benchmarks.case import Study
+from probsysid.benchmarks.case import CaseStudy
 from probsysid.benchmarks.data import SOURCES, VARIABLE, download, locate
 from probsysid.benchmarks.result import Failure, write_results
 from probsysid.benchmarks.run import FAILURE, REPORT, Finished, Outcome, finished, run, save, save_failure
@@ -22,7 +22,7 @@ from probsysid.benchmarks.table import evidence_table, parameter_table, score_ta
 from probsysid.hosts import HostError, options
 from probsysid.inference.identify import check_seed
 
-CASES: dict[str, tuple[Callable[..., Study], tuple[str, ...]]] = {
+CASES: dict[str, tuple[Callable[..., CaseStudy], tuple[str, ...]]] = {
     "bouc-wen": (bouc_wen.study, ("bouc-wen",)),
     "silverbox": (silverbox.study, tuple(silverbox.EQUATIONS)),
     "emps": (emps.study, tuple(emps.EQUATIONS)),
@@ -109,7 +109,7 @@ def benchmark(
         raise SamplingError("; ".join(failures))
 
 
-def _run(study: Study, method: str, particles: int | None, seed: int, folder: Path, console: Console) -> Finished:
+def _run(study: CaseStudy, method: str, particles: int | None, seed: int, folder: Path, console: Console) -> Finished:
     """Identify, score, write everything."""
     outcome = run(study, method=method, particles=particles, seed=seed, progress=True)
     if hosts.first():
@@ -119,7 +119,7 @@ def _run(study: Study, method: str, particles: int | None, seed: int, folder: Pa
     return Finished(study, outcome.result, outcome.context)
 
 
-def _note_failure(study: Study, method: str, particles: int | None, seed: int, folder: Path, sentence: str) -> None:
+def _note_failure(study: CaseStudy, method: str, particles: int | None, seed: int, folder: Path, sentence: str) -> None:
     """For the page of results."""
     if hosts.first():
         count = study.methods[method].sampler.particles if particles is None else particles
@@ -138,7 +138,7 @@ def _described(error: Exception, console: Console) -> str:
     return f"{type(error).__name__}, {error}"
 
 
-def _earlier(study: Study, folder: Path, method: str, particles: int | None, seed: int) -> Finished | None:
+def _earlier(study: CaseStudy, folder: Path, method: str, particles: int | None, seed: int) -> Finished | None:
     """An earlier run, if it can be read; one that cannot is run again."""
     try:
         return finished(study, folder, method, particles, seed)
@@ -217,7 +217,7 @@ def _check_places(out: Path, json: Path | None) -> None:
         raise InputError(f"json is {str(json)!r}, which is a folder; name a file.")
 
 
-def _study(name: str, variant: str, folder: Path | None, console: Console) -> Study:
+def _study(name: str, variant: str, folder: Path | None, console: Console) -> CaseStudy:
     """The study; Bouc-Wen does without its official test records where there are none."""
     make = CASES[name][0]
     if name == "bouc-wen" and folder is None and not os.environ.get(VARIABLE):

@@ -21,7 +21,16 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from probsysid._internal.validation import choose
-from probsysid.benchmarks.case import NEVER, Fit, Method, Protocol, Published, Study, View, free_run
+from probsysid.benchmarks.case import (
+    NEVER,
+    CaseStudy,
+    FigureSettings,
+    LeastSquaresFit,
+    Method,
+    Published,
+    ScoringProtocol,
+    free_run,
+)
 from probsysid.benchmarks.data import locate, read
 from probsysid.data.record import Record
 from probsysid.model.model import Model
@@ -171,7 +180,7 @@ def start(record: Record) -> dict[str, float]:
     return {"x": float(slope[0]), "dx": float(slope[1])}
 
 
-def study(folder: str | Path | None = None, variant: str = "friction") -> Study:
+def study(folder: str | Path | None = None, variant: str = "friction") -> CaseStudy:
     """The case with one of the models."""
     choose("model", variant, EQUATIONS)
     record = force_record(TRAIN_FILE, folder, TRAIN_SAMPLES)
@@ -183,7 +192,7 @@ def study(folder: str | Path | None = None, variant: str = "friction") -> Study:
         Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES, bridge=NEVER), {"position": noise}, initial=begin
     )
     protocols, fits = _tests(variant, folder)
-    return Study(
+    return CaseStudy(
         case="emps",
         variant=variant,
         model=model(variant),
@@ -195,7 +204,7 @@ def study(folder: str | Path | None = None, variant: str = "friction") -> Study:
         equation=EQUATIONS[variant],
         fits=fits,
         guess={**JANOT, "Fv_forward": JANOT["Fv"], "Fv_backward": JANOT["Fv"]},
-        view=View(
+        view=FigureSettings(
             states=("x", "dx", "ddx"),
             samples=6300,
             zoom=(3.05, 3.2),
@@ -211,7 +220,7 @@ def study(folder: str | Path | None = None, variant: str = "friction") -> Study:
     )
 
 
-def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[Protocol, ...], dict[str, Fit]]:
+def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[ScoringProtocol, ...], dict[str, LeastSquaresFit]]:
     """Free run from the measured force, the loop closed, and no model at all."""
     channels, drive = measurements(TEST_FILE, folder)
     forced, controlled = force_record(TEST_FILE, folder), reference_record(TEST_FILE, folder)
@@ -220,14 +229,14 @@ def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[Protocol, ...
     open_loop = free_run(model(variant), forced, STEPS, begin)
     closed_loop = free_run(controlled_model(variant, drive), controlled, STEPS, begin)
     protocols = (
-        Protocol("open_loop", forced, open_loop, baseline=guess, paper=PAPER, zoom=1.0),
-        Protocol("closed_loop", controlled, closed_loop, baseline=guess, zoom=1.0),
-        Protocol("baseline", controlled, lambda p: np.repeat(guess[None], len(p["M"]), axis=0), baseline=guess),
+        ScoringProtocol("open_loop", forced, open_loop, baseline=guess, paper=PAPER, zoom=1.0),
+        ScoringProtocol("closed_loop", controlled, closed_loop, baseline=guess, zoom=1.0),
+        ScoringProtocol("baseline", controlled, lambda p: np.repeat(guess[None], len(p["M"]), axis=0), baseline=guess),
     )
     about = "the same model fitted on the test record itself"
     fits = {
-        "open_loop": Fit(about, channels["qm"], open_loop),
-        "closed_loop": Fit(about, channels["qm"], closed_loop),
+        "open_loop": LeastSquaresFit(about, channels["qm"], open_loop),
+        "closed_loop": LeastSquaresFit(about, channels["qm"], closed_loop),
     }
     return protocols, fits
 

@@ -7,13 +7,13 @@ import xarray as xr
 from jaxtyping import Float
 
 from probsysid.posterior.posterior import Posterior
-from probsysid.smc.ibis import Run, Step
+from probsysid.smc.ibis import IBISState, StepInfo
 
 LEVELS = (0.05, 0.5, 0.95)
 
 
 @dataclass
-class Snapshot:
+class PosteriorSnapshot:
     """Particles as they were after a number of samples."""
 
     samples: int
@@ -25,17 +25,17 @@ class Snapshot:
 class Evolution:
     """Pass `note` to `identify` as its `notice`."""
 
-    snapshots: list[Snapshot] = field(default_factory=list)
+    snapshots: list[PosteriorSnapshot] = field(default_factory=list)
 
-    def note(self, run: Run, step: Step) -> None:
+    def note(self, run: IBISState, step: StepInfo) -> None:
         """Keep the particles as they are."""
-        self.snapshots.append(Snapshot(run.samples, run.flat_theta, run.normalised_weights))
+        self.snapshots.append(PosteriorSnapshot(run.samples, run.flat_theta, run.normalised_weights))
 
     def quantiles(self, posterior: Posterior) -> xr.Dataset:
         """5, 50 and 95 % of every quantity after each stretch of samples."""
         columns: dict[str, list[np.ndarray]] = {}
         for snapshot in self.snapshots:
-            values = posterior.question.space.values(snapshot.theta)
+            values = posterior.problem.space.values(snapshot.theta)
             for name, value in values.items():
                 columns.setdefault(name, []).append(_quantiles(np.asarray(value), snapshot.weights))
         return xr.Dataset(
@@ -43,7 +43,7 @@ class Evolution:
             coords={"samples": [s.samples for s in self.snapshots], "level": list(LEVELS)},
         )
 
-    def after(self, sample: int) -> Snapshot:
+    def after(self, sample: int) -> PosteriorSnapshot:
         """The particles that were there when a sample came in."""
         earlier = [s for s in self.snapshots if s.samples <= sample]
         return earlier[-1] if earlier else self.snapshots[0]

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.benchmarks.case import Protocol
-from probsysid.benchmarks.evolution import Snapshot
+from probsysid.benchmarks.case import ScoringProtocol
+from probsysid.benchmarks.evolution import PosteriorSnapshot
 from probsysid.benchmarks.run import Outcome
-from probsysid.odefilter.arrays.step import in_arrays
+from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.smoothing.trajectory import trace
 from probsysid.posterior.states import States
@@ -109,7 +109,7 @@ def residual_spectrum(outcome: Outcome, ahead: "Ahead") -> "Figure":
     return plot_spectrum(1 / record.dt, measured, residuals, study.record.units.get(output, ""), noise)
 
 
-def prediction(outcome: Outcome, protocol: Protocol) -> "Figure":
+def prediction(outcome: Outcome, protocol: ScoringProtocol) -> "Figure":
     """Free run on a test record."""
     curves = protocol.predict(outcome.draws(DRAWS))[:, protocol.skip :]
     time = protocol.record.time[protocol.skip :]
@@ -124,7 +124,7 @@ def degeneracy(outcome: Outcome, ahead: "Ahead") -> "Figure":
     output = study.record.output_names[0]
     window = slice(ahead.segments[0][0], ahead.segments[-1][1])
     threshold = float(posterior.settings["ess_threshold"])
-    ess = posterior.history.ess[window].sum(axis=1) / posterior.population
+    ess = posterior.history.ess[window].sum(axis=1) / posterior.run_particles
     table = posterior.rejuvenations()
     marks = [int(s) for s in table["sample"] if window.start <= s < window.stop]
     label = labelled(output, study.record.units)
@@ -140,7 +140,7 @@ def degeneracy(outcome: Outcome, ahead: "Ahead") -> "Figure":
 class Ahead:
     """One-step predictions of the output: for the particles of each stretch of a window, and for final draws."""
 
-    segments: list[tuple[int, int, Snapshot]]
+    segments: list[tuple[int, int, PosteriorSnapshot]]
     predicted: Float[np.ndarray, "particle sample"]
     spread: Float[np.ndarray, "particle sample"]
     """Standard deviation without measurement noise."""
@@ -171,7 +171,7 @@ def look_ahead(outcome: Outcome) -> Ahead:
     return Ahead(segments, *_predictions(outcome, np.concatenate(particles, axis=1), samples))
 
 
-def _segments(outcome: Outcome, first: int, last: int) -> list[tuple[int, int, Snapshot]]:
+def _segments(outcome: Outcome, first: int, last: int) -> list[tuple[int, int, PosteriorSnapshot]]:
     """Stretches of the window between rejuvenations, with the particles of each; the last of them if there are many."""
     table = outcome.posterior.rejuvenations()
     cuts = sorted({int(s) + 1 for s in table["sample"] if first < s < last - 1} | {first, last})
@@ -181,12 +181,12 @@ def _segments(outcome: Outcome, first: int, last: int) -> list[tuple[int, int, S
 
 def _predictions(outcome: Outcome, theta: np.ndarray, samples: int) -> tuple[np.ndarray, np.ndarray]:
     """One-step predictions of the output and their standard deviations without noise, (particle, sample)."""
-    question = outcome.posterior.question
+    problem = outcome.posterior.problem
     record = outcome.study.record[:samples]
-    system = in_arrays(question.solver.system(question.model, record.jump_order))
-    values = jax.vmap(question.space.values_of_one, in_axes=-1, out_axes=-1)(jnp.asarray(theta))
-    particles = jax.vmap(lambda v: question.particle(v, 0), in_axes=-1, out_axes=-1)(values)
-    data = prepare(record, system, question.solver.steps)
+    system = as_array_filter(problem.solver.ode_filter(problem.model, record.jump_order))
+    values = jax.vmap(problem.space.values_of_one, in_axes=-1, out_axes=-1)(jnp.asarray(theta))
+    particles = jax.vmap(lambda v: problem.particle(v, 0), in_axes=-1, out_axes=-1)(values)
+    data = prepare(record, system, problem.solver.steps)
     trajectory = trace(system, particles, data, record.time)
     innovation = trajectory.innovation[:, 0].T
     noise = np.asarray(particles.noise[0])[:, None]

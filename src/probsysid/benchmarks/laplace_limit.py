@@ -12,8 +12,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.benchmarks.case import Fit, Protocol, Study
-from probsysid.model.parameter_space import Space
+from probsysid.benchmarks.case import CaseStudy, LeastSquaresFit, ScoringProtocol
+from probsysid.model.parameter_space import ParameterSpace
 from probsysid.posterior.simulate import Scores
 
 DIFFERENCE = 1e-5
@@ -27,17 +27,17 @@ SETTLED = 1e-4
 DRAWS = 64
 
 
-def limits(study: Study) -> dict[str, Scores]:
+def limits(study: CaseStudy) -> dict[str, Scores]:
     """The limit of each protocol that has one."""
     draws = {fit: laplace_draws(fit, study.priors, study.guess) for fit in dict.fromkeys(study.fits.values())}
     return {p.name: limit(p, draws[study.fits[p.name]]) for p in study.protocols if p.name in study.fits}
 
 
 def laplace_draws(
-    fit: Fit, priors: Mapping[str, Any], start: Mapping[str, float], draws: int = DRAWS, seed: int = 0
+    fit: LeastSquaresFit, priors: Mapping[str, Any], start: Mapping[str, float], draws: int = DRAWS, seed: int = 0
 ) -> dict[str, Float[np.ndarray, " draw"]]:
     """Draws from the Gaussian at the mode, from a starting point near it."""
-    space = Space.from_priors({name: prior for name, prior in priors.items()})
+    space = ParameterSpace.from_priors({name: prior for name, prior in priors.items()})
     theta = _unconstrained(space, start)
     prior_gradient = jax.jit(jax.grad(lambda t: space.log_prior(t[:, None])[0]))
     prior_curvature = jax.jit(jax.hessian(lambda t: space.log_prior(t[:, None])[0]))
@@ -56,19 +56,19 @@ def laplace_draws(
     return {name: np.asarray(v) for name, v in space.values(theta[:, None] + scatter).items()}
 
 
-def limit(protocol: Protocol, draws: Mapping[str, Float[np.ndarray, " draw"]]) -> Scores:
+def limit(protocol: ScoringProtocol, draws: Mapping[str, Float[np.ndarray, " draw"]]) -> Scores:
     """The score of the draws."""
     count = len(next(iter(draws.values())))
     return protocol.rmse(draws, np.full(count, 1 / count))
 
 
-def _unconstrained(space: Space, values: Mapping[str, float]) -> Float[np.ndarray, " dimension"]:
+def _unconstrained(space: ParameterSpace, values: Mapping[str, float]) -> Float[np.ndarray, " dimension"]:
     """The vector whose values are these."""
     return np.array([float(site.transform.inv(np.asarray(values[str(site.name)]))) for site in space.sites])
 
 
 def _differences(
-    function: Callable[[Any], Float[np.ndarray, "particle sample"]], space: Space, theta: np.ndarray
+    function: Callable[[Any], Float[np.ndarray, "particle sample"]], space: ParameterSpace, theta: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Value and central differences of the simulated output."""
     count = len(theta)

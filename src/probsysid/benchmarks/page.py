@@ -20,7 +20,7 @@ import numpy as np
 from probsysid._internal.errors import InputError
 from probsysid.benchmarks import ablation, bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import Published
-from probsysid.benchmarks.result import Context, Failure, Result, read_context, read_failure, read_results
+from probsysid.benchmarks.result import Context, Failure, RunResult, read_context, read_failure, read_results
 from probsysid.benchmarks.run import FAILURE
 
 PAPER: dict[str, Mapping[str, Published]] = {
@@ -108,7 +108,7 @@ the controller corrects errors of the constants, too.
 class Entry:
     """One run."""
 
-    result: Result
+    result: RunResult
     context: Context
 
 
@@ -172,7 +172,7 @@ def _head(entries: Sequence[Entry], failures: Sequence[Failure]) -> Iterator[str
     yield ""
 
 
-def _commands(results: Sequence[Result | Failure]) -> Iterator[str]:
+def _commands(results: Sequence[RunResult | Failure]) -> Iterator[str]:
     """One command for everything, or one for each run there is."""
     models = {"bouc-wen": ("bouc-wen",), "silverbox": tuple(silverbox.EQUATIONS), "emps": tuple(emps.EQUATIONS)}
     everything = {(case, model, method) for case in models for model in models[case] for method in METHODS}

@@ -10,16 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from probsysid.benchmarks import bouc_wen
-from probsysid.benchmarks.case import Fit, Protocol, free_run
+from probsysid.benchmarks.case import LeastSquaresFit, ScoringProtocol, free_run
 from probsysid.benchmarks.laplace_limit import laplace_draws, limit
 
 DRAWS = 16
 
 
-def realisation(seed: int, protocols: list[Protocol]) -> dict[str, float]:
+def realisation(seed: int, protocols: list[ScoringProtocol]) -> dict[str, float]:
     """The limit of each test, and how far the farthest parameter is from the truth, for one training record."""
     record = bouc_wen.training_record(seed)
-    fit = Fit(f"{seed}", np.asarray(record.outputs["acceleration"]), free_run(bouc_wen.model, record, steps=4))
+    fit = LeastSquaresFit(
+        f"{seed}", np.asarray(record.outputs["acceleration"]), free_run(bouc_wen.model, record, steps=4)
+    )
     draws = laplace_draws(fit, bouc_wen.priors(), bouc_wen.TRUTH, DRAWS)
     distances = [abs(np.mean(draws[name]) - value) / np.std(draws[name]) for name, value in bouc_wen.TRUTH.items()]
     scores = {protocol.name: limit(protocol, draws).mean for protocol in protocols}

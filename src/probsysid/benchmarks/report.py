@@ -8,7 +8,7 @@ from rich.table import Table
 
 from probsysid.benchmarks.run import Outcome
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
-from probsysid.report.html.elements import Section, document, join, paragraph, picture, table
+from probsysid.report.html.elements import PageSection, document, join, paragraph, picture, table
 
 CAPTIONS = {
     "marginals": "Prior and posterior: histograms and densities.",
@@ -41,10 +41,10 @@ def page(outcome: Outcome, images: Mapping[str, bytes]) -> str:
         join([picture(png, caption(name)), paragraph(caption(name), "soft")]) for name, png in images.items()
     )
     sections = [
-        Section("scores", "Prediction", scores),
-        Section("parameters", "Parameters", as_html(parameter_table(outcome))),
-        Section("run", "Run", join([as_html(evidence_table([outcome])), solver])),
-        Section("figures", "Figures", figures),
+        PageSection("scores", "Prediction", scores),
+        PageSection("parameters", "Parameters", as_html(parameter_table(outcome))),
+        PageSection("run", "IBISState", join([as_html(evidence_table([outcome])), solver])),
+        PageSection("figures", "Figures", figures),
     ]
     footer = f"probsysid {context.version}, {context.date}, {context.machine}."
     return document(outcome.study.title, outcome.study.equation, sections, footer)

@@ -33,7 +33,7 @@ class Score(Strict):
     baseline: float
 
 
-class Result(Strict):
+class RunResult(Strict):
     """One case, one model, one method."""
 
     case: str
@@ -82,17 +82,17 @@ class Context(Strict):
 
 
 Kind = TypeVar("Kind")
-_RESULTS: TypeAdapter[Result | list[Result]] = TypeAdapter(Result | list[Result])
+_RESULTS: TypeAdapter[RunResult | list[RunResult]] = TypeAdapter(RunResult | list[RunResult])
 
 
-def write_results(path: Path, results: list[Result], *, always_list: bool = False) -> None:
+def write_results(path: Path, results: list[RunResult], *, always_list: bool = False) -> None:
     """One result as an object (unless a list is asked for), several as a list."""
     content = results[0] if len(results) == 1 and not always_list else results
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(_RESULTS.dump_json(content, indent=2) + b"\n")
 
 
-def read_results(path: Path) -> list[Result]:
+def read_results(path: Path) -> list[RunResult]:
     """What `write_results` wrote."""
     content = _read(_RESULTS, path, "benchmark results")
     return content if isinstance(content, list) else [content]

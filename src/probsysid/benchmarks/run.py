@@ -14,10 +14,10 @@ from jaxtyping import Float
 from probsysid._internal.errors import said_later
 from probsysid._internal.validation import choose
 from probsysid._version import __version__
-from probsysid.benchmarks.case import Method, Study
+from probsysid.benchmarks.case import CaseStudy, Method
 from probsysid.benchmarks.evolution import Evolution
 from probsysid.benchmarks.laplace_limit import limits
-from probsysid.benchmarks.result import Context, Failure, Limit, Result, Score, Summary, read_context, read_results
+from probsysid.benchmarks.result import Context, Failure, Limit, RunResult, Score, Summary, read_context, read_results
 from probsysid.inference.identify import identify
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.simulate import Scores
@@ -33,8 +33,8 @@ NEGLIGIBLE = 1e-3
 class Finished:
     """A run of which the figures are known: what tables show."""
 
-    study: Study
-    result: Result
+    study: CaseStudy
+    result: RunResult
     context: Context
 
 
@@ -42,7 +42,7 @@ class Finished:
 class Outcome:
     """A study that has been run."""
 
-    study: Study
+    study: CaseStudy
     method: str
     seed: int
     posterior: Posterior
@@ -55,11 +55,11 @@ class Outcome:
         return _parameters(self.study, self.posterior, self.posterior.draw_indices(count))
 
     @property
-    def result(self) -> Result:
+    def result(self) -> RunResult:
         """The figures."""
         posterior = self.posterior
         error = posterior.log_evidence_error
-        return Result(
+        return RunResult(
             case=self.study.case,
             model=self.study.variant,
             method=self.method,
@@ -102,7 +102,7 @@ class Outcome:
 
 
 def run(
-    study: Study,
+    study: CaseStudy,
     *,
     method: str = "default",
     particles: int | None = None,
@@ -149,7 +149,7 @@ def save_failure(failure: Failure, folder: Path) -> None:
     (folder / FAILURE).write_text(failure.model_dump_json(indent=2) + "\n")
 
 
-def finished(study: Study, folder: Path, method: str, particles: int | None, seed: int) -> Finished | None:
+def finished(study: CaseStudy, folder: Path, method: str, particles: int | None, seed: int) -> Finished | None:
     """What an earlier run has left in a folder, if it came to its end and was this very run: the report comes last."""
     if not (folder / REPORT).is_file():
         return None
@@ -165,7 +165,7 @@ def machine() -> str:
     return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
-def _parameters(study: Study, posterior: Posterior, chosen: np.ndarray) -> dict[str, Float[np.ndarray, " draw"]]:
+def _parameters(study: CaseStudy, posterior: Posterior, chosen: np.ndarray) -> dict[str, Float[np.ndarray, " draw"]]:
     return {name: posterior.values[name][chosen] for name in study.priors}
 
 

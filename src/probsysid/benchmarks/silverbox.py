@@ -15,7 +15,17 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from probsysid._internal.validation import choose
-from probsysid.benchmarks.case import NEVER, Fit, Method, Parameters, Protocol, Published, Study, View, free_run
+from probsysid.benchmarks.case import (
+    NEVER,
+    CaseStudy,
+    FigureSettings,
+    LeastSquaresFit,
+    Method,
+    Parameters,
+    Published,
+    ScoringProtocol,
+    free_run,
+)
 from probsysid.benchmarks.data import locate, read
 from probsysid.data.record import Record
 from probsysid.model.model import Model
@@ -114,13 +124,13 @@ def _whole_record(place: Path) -> Record:
     )
 
 
-def study(folder: str | Path | None = None, variant: str = "duffing") -> Study:
+def study(folder: str | Path | None = None, variant: str = "duffing") -> CaseStudy:
     """The case with one of the models."""
     choose("model", variant, EQUATIONS)
     record = whole_record(folder)
     train = record[TRAIN]
     measured, training = np.asarray(train.outputs["position"]), _with_lead(variant, record, TRAIN)
-    fit = Fit("Laplace posterior on the same training record, finely integrated", measured, training)
+    fit = LeastSquaresFit("Laplace posterior on the same training record, finely integrated", measured, training)
     protocols = tuple(_protocol(name, variant, record) for name in TESTS)
     start = float(train.outputs["position"][0])
     default = Method(Solver(), Sampler(particles=PARTICLES, max_moves=4))
@@ -130,7 +140,7 @@ def study(folder: str | Path | None = None, variant: str = "duffing") -> Study:
         noise={"position": PAPER_NOISE},
         initial=_first_state(record),
     )
-    return Study(
+    return CaseStudy(
         case="silverbox",
         variant=variant,
         model=model(variant),
@@ -142,7 +152,7 @@ def study(folder: str | Path | None = None, variant: str = "duffing") -> Study:
         equation=EQUATIONS[variant],
         fits={p.name: fit for p in protocols},
         guess=GUESS,
-        view=View(
+        view=FigureSettings(
             states=("x", "dx"),
             samples=train.samples,
             zoom=(float(train.time[1500]), float(train.time[1560])),
@@ -165,11 +175,13 @@ def _first_state(record: Record) -> dict[str, float]:
     return {"x": float(around[LEAD]), "dx": float(_derivatives(around)[0][LEAD])}
 
 
-def _protocol(name: str, variant: str, record: Record) -> Protocol:
+def _protocol(name: str, variant: str, record: Record) -> ScoringProtocol:
     scored = TESTS[name]
     first = max(0, scored.start - LEAD)
     part = record[first : scored.stop].replace(name=name)
-    return Protocol(name, part, free_run(model(variant), part, STEPS), scored.start - first, paper=PAPER.get(name))
+    return ScoringProtocol(
+        name, part, free_run(model(variant), part, STEPS), scored.start - first, paper=PAPER.get(name)
+    )
 
 
 def _with_lead(

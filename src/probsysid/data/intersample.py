@@ -217,7 +217,7 @@ class BandLimited(Intersample):
         return [self._level + self._slope * positions, self._slope, 0.0][min(derivative, 2)]
 
 
-class Callable(Intersample):
+class FunctionInput(Intersample):
     """A Python function of the time in seconds, taken as smooth between the samples.
 
     The function gets an array of times if it can work with one, else one time after the other.

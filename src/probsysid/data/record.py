@@ -23,8 +23,8 @@ from probsysid.data.intersample import (
     ON_GRID,
     SAME_TIME,
     BandLimited,
-    Callable,
     Function,
+    FunctionInput,
     Intersample,
     Linear,
     Side,
@@ -156,7 +156,7 @@ class Record:
 
         "zoh": zeros.  "linear": the slope to the next sample (at the very last one: from the sample before),
         then zeros.  "bandlimited" and "periodic": the derivatives of the Fourier series.  A function: those
-        of a polynomial through points inside the next interval; `intersample.Callable` states the accuracy.
+        of a polynomial through points inside the next interval; `intersample.FunctionInput` states the accuracy.
         """
         order = _whole_number("order", order, least=0)
         rows = [signal.derivatives(self.time, order) for signal in self._signals.values()]
@@ -497,7 +497,7 @@ def _signal(name: str, value: Any, word: str, time: Channel, dt: float | None) -
     """The input as a function of time: here words become objects."""
     match word:
         case "callable":
-            return Callable(value, name, time, dt)
+            return FunctionInput(value, name, time, dt)
         case "zoh":
             return ZeroOrderHold(time, value)
         case "linear":

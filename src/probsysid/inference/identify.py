@@ -15,24 +15,24 @@ from probsysid import hosts
 from probsysid._internal.errors import InputError, ModelWarning
 from probsysid._internal.validation import is_whole
 from probsysid.data.record import Record
-from probsysid.inference.progress import Bar
+from probsysid.inference.progress import ProgressBar
 from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.model.model import Model
-from probsysid.model.problem import Question
+from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
 from probsysid.over_hosts import dealt_out
 from probsysid.posterior.diagnostics.residuals import judged
-from probsysid.posterior.diagnostics.solver_check import chosen, settle
+from probsysid.posterior.diagnostics.solver_check import chosen, refine_until_adequate
 from probsysid.posterior.diagnostics.solver_check import facts as adequacy_facts
 from probsysid.posterior.diagnostics.variance_decomposition import log_likelihood, split, without_model_error
 from probsysid.posterior.posterior import Posterior, prior_descriptions, scalars
 from probsysid.smc import adaptive_substeps, ibis
 from probsysid.smc import checkpoint as disk
-from probsysid.smc.adaptive_substeps import Graded, first_level
+from probsysid.smc.adaptive_substeps import MultilevelTarget, first_level
 from probsysid.smc.history import History
-from probsysid.smc.ibis import Run, Step
+from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
-from probsysid.targets.batch_target import Experiment
+from probsysid.targets.batch_target import BatchTarget
 
 CHECKPOINT_SECONDS = 30.0
 """Time between checkpoints: an interruption costs at most this much work."""
@@ -54,7 +54,7 @@ def identify(
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
-    notice: Callable[[Run, Step], None] | None = None,
+    notice: Callable[[IBISState, StepInfo], None] | None = None,
 ) -> Posterior:
     """The posterior of a model's parameters given one record or several.
 
@@ -76,48 +76,48 @@ def identify(
         notice: called after every stretch of samples with the run as it is then, and what it went through.
     """
     records = _records(record)
-    question = _question(model, records, priors, noise, initial, solver, model_error)
+    problem = _problem(model, records, priors, noise, initial, solver, model_error)
     check_seed(seed)
-    experiment = Experiment(question, records, sampler.particles)
+    experiment = BatchTarget(problem, records, sampler.particles)
     path = None if checkpoint is None else Path(checkpoint)
     began = clock.perf_counter()
     with hosts.together() as company, disk.locked(path) if path is not None and hosts.first() else nullcontext():
         numbers = [data.numbers[: record.samples] for data, record in zip(experiment.data, records, strict=True)]
-        mark = problem_fingerprint(question, sampler, seed, numbers)
+        mark = problem_fingerprint(problem, sampler, seed, numbers)
         target = dealt_out(experiment, company, mark)
         run, history = _run(target, sampler, seed, mark, progress, path, notice)
         facts: dict[str, Any] = {}
-        if experiment.graded:
+        if experiment.adaptive:
             run, facts = _settled(run, history, experiment, target, sampler)
         errors = _one_step_errors(run, target)
-    facts["doubts"] = judged(errors, question.model.output_names, question.noise, question.solver.substeps != "auto")
+    facts["doubts"] = judged(errors, problem.model.output_names, problem.noise, problem.solver.substeps != "auto")
     for sentence in facts["doubts"]:
         warnings.warn(sentence, ModelWarning, stacklevel=2)
     seconds = clock.perf_counter() - began
-    return replace(posterior_of(run, history, question, records, sampler, facts, seconds), errors=errors)
+    return replace(posterior_of(run, history, problem, records, sampler, facts, seconds), errors=errors)
 
 
-def _one_step_errors(run: Run, target: Any) -> tuple[np.ndarray, ...]:
-    target = target.at(run.level) if target.graded else target
+def _one_step_errors(run: IBISState, target: Any) -> tuple[np.ndarray, ...]:
+    target = target.at(run.level) if target.adaptive else target
     return target.one_step_errors(run.flat_theta, run.normalised_weights)
 
 
 def _settled(
-    run: Run, history: History, experiment: Experiment, target: Graded, sampler: Sampler
-) -> tuple[Run, dict[str, Any]]:
+    run: IBISState, history: History, experiment: BatchTarget, target: MultilevelTarget, sampler: Sampler
+) -> tuple[IBISState, dict[str, Any]]:
     """The run at an adequate accuracy, and what there is to say about it."""
-    space = experiment.question.space
+    space = experiment.problem.space
 
-    def values(run: Run) -> dict[str, np.ndarray]:
+    def values(run: IBISState) -> dict[str, np.ndarray]:
         return scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
 
-    adjusted, found, finer, rejuvenations = settle(run, target, sampler, values)
-    nothing = Step(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
+    adjusted, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values)
+    nothing = StepInfo(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
     history.add(adaptive_substeps.with_change(nothing, run, adjusted, rejuvenations))
     differences = {"integration": adaptive_substeps.log_ratios(adjusted, finer).ravel()}
-    question, theta = experiment.question, adjusted.flat_theta
-    if question.model_error:
-        plain, rest = without_model_error(replace(question, solver=chosen(question.solver, adjusted.level)), theta)
+    problem, theta = experiment.problem, adjusted.flat_theta
+    if problem.model_error:
+        plain, rest = without_model_error(replace(problem, solver=chosen(problem.solver, adjusted.level)), theta)
         without = log_likelihood(plain, experiment.records, rest)
         differences["model error"] = without - adjusted.log_likelihood.ravel()
     shares = split(theta, adjusted.normalised_weights, values(adjusted), differences)
@@ -125,45 +125,45 @@ def _settled(
 
 
 def posterior_of(
-    run: Run,
+    run: IBISState,
     history: History,
-    question: Question,
+    problem: Problem,
     records: tuple[Record, ...],
     sampler: Sampler,
     facts: Mapping[str, Any],
     seconds: float,
 ) -> Posterior:
     """The posterior with the facts that tables and reports show."""
-    automatic = question.solver.substeps == "auto"
+    automatic = problem.solver.substeps == "auto"
     if automatic:
-        question = replace(question, solver=chosen(question.solver, run.level))
-    units = {**question.model.units}
-    coordinates = question.model.coordinates
-    units |= {f"initial.{name}": unit for name, unit in question.model.units.items() if name in coordinates}
+        problem = replace(problem, solver=chosen(problem.solver, run.level))
+    units = {**problem.model.units}
+    coordinates = problem.model.coordinates
+    units |= {f"initial.{name}": unit for name, unit in problem.model.units.items() if name in coordinates}
     for record in records:
-        units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in question.model.output_names}
+        units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in problem.model.output_names}
     settings = {
         "sampler": repr(sampler),
         "islands": sampler.islands,
         "ess_threshold": sampler.ess,
         "seconds": seconds,
-        "priors": prior_descriptions(question),
+        "priors": prior_descriptions(problem),
         "steps_chosen": automatic,
         "units": units,
         **facts,
     }
-    return Posterior.from_run(run, history, question, records, settings)
+    return Posterior.from_run(run, history, problem, records, settings)
 
 
 def _run(
-    target: Graded,
+    target: MultilevelTarget,
     sampler: Sampler,
     seed: int,
     mark: str,
     progress: bool,
     path: Path | None,
-    notice: Callable[[Run, Step], None] | None,
-) -> tuple[Run, History]:
+    notice: Callable[[IBISState, StepInfo], None] | None,
+) -> tuple[IBISState, History]:
     content = _left_over(path)
     if content is not None:
         run, history, _ = disk.unpack(path or Path("host 0's checkpoint"), mark, content)
@@ -171,13 +171,13 @@ def _run(
     else:
         run, history = ibis.start(target, sampler, seed, first_level(target)), History(sampler.islands)
 
-    def save(run: Run) -> None:
+    def save(run: IBISState) -> None:
         if path is not None and hosts.first():
             disk.write_atomically(path, disk.pack(run, history, mark))
 
-    with Bar(progress and hosts.first(), target.samples, sampler) as bar:
+    with ProgressBar(progress and hosts.first(), target.samples, sampler) as bar:
 
-        def tell(run: Run, step: Step) -> None:
+        def tell(run: IBISState, step: StepInfo) -> None:
             bar.update(run, step)
             if notice is not None:
                 notice(run, step)
@@ -194,13 +194,13 @@ def _left_over(path: Path | None) -> bytes | None:
 
 
 def sample_all(
-    run: Run,
+    run: IBISState,
     history: History,
-    target: Graded,
+    target: MultilevelTarget,
     sampler: Sampler,
-    notice: Callable[[Run, Step], None],
-    save: Callable[[Run], None],
-) -> Run:
+    notice: Callable[[IBISState, StepInfo], None],
+    save: Callable[[IBISState], None],
+) -> IBISState:
     """Bring in every sample that there is, saving from time to time, at the end, and when stopped."""
     whole = sampler.path == "likelihood"
     saved = clock.monotonic()
@@ -217,25 +217,25 @@ def sample_all(
     return run
 
 
-def _temper_all(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, Step]:
+def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
     """The whole record at once, and then a look at the accuracy."""
-    if not target.graded:
+    if not target.adaptive:
         return ibis.temper_all(run, target, sampler)
     run, step = ibis.temper_all(run, target.at(run.level), sampler)
     adjusted, rejuvenations = adaptive_substeps.adjust(run, target, sampler)
     return adjusted, adaptive_substeps.with_change(step, run, adjusted, rejuvenations)
 
 
-def problem_fingerprint(question: Question, sampler: Sampler, seed: int, *data: Any) -> str:
+def problem_fingerprint(problem: Problem, sampler: Sampler, seed: int, *data: Any) -> str:
     """Changes whenever the same seed would give other numbers."""
-    given = {**question.priors, **{f"noise.{k}": v for k, v in question.noise.items()}}
-    given |= {f"model_error.{k}": v for k, v in question.model_error.items()}
-    for r, initial in enumerate(question.initials):
+    given = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
+    given |= {f"model_error.{k}": v for k, v in problem.model_error.items()}
+    for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
-    settings = (repr(question.solver), repr(sampler), str(seed))
+    settings = (repr(problem.solver), repr(sampler), str(seed))
     numbers = exact_numbers(list(given.values()))
-    return fingerprint(model_program(question.model), "\n".join(words), *settings, numbers, *data)
+    return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
 
 
 def _records(record: Record | Sequence[Record]) -> tuple[Record, ...]:
@@ -248,7 +248,7 @@ def _records(record: Record | Sequence[Record]) -> tuple[Record, ...]:
     return records
 
 
-def _question(
+def _problem(
     model: Model,
     records: tuple[Record, ...],
     priors: Mapping[Any, Any],
@@ -256,7 +256,7 @@ def _question(
     initial: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
     solver: Solver,
     model_error: Mapping[str, Any] | None,
-) -> Question:
+) -> Problem:
     for record in records:
         model.check_inputs(record.input_names)
         if not any(name in record.outputs for name in model.output_names):
@@ -268,7 +268,7 @@ def _question(
     initials = [initial or {}] * len(records) if initial is None or isinstance(initial, Mapping) else list(initial)
     if len(initials) != len(records):
         raise InputError(f"initial has {len(initials)} entries for {len(records)} records; give one for each.")
-    return Question.make(model, solver, priors, levels, initials, model_error)
+    return Problem.make(model, solver, priors, levels, initials, model_error)
 
 
 def default_noise(name: str, records: Sequence[Record]) -> Any:

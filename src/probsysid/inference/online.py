@@ -34,21 +34,21 @@ from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.validation import is_real
-from probsysid._internal.worker import Background
+from probsysid._internal.worker import BackgroundWorker
 from probsysid.data.record import Record
 from probsysid.inference.identify import check_seed, posterior_of, problem_fingerprint
 from probsysid.model.model import Model
-from probsysid.model.problem import Question
-from probsysid.odefilter.filter import Filter, filter_for
+from probsysid.model.problem import Problem
+from probsysid.odefilter.filter import VectorisedFilter, filter_for
 from probsysid.odefilter.filter_inputs import prepare, units, with_room
-from probsysid.odefilter.packed_samples import Rows
+from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior.posterior import Posterior
 from probsysid.smc import checkpoint as disk
 from probsysid.smc import ibis
 from probsysid.smc.adaptive_substeps import first_level, forward
 from probsysid.smc.history import History
-from probsysid.smc.ibis import Run, Step
+from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
 from probsysid.targets.filter_target import FilterTarget, at_once, whole_chunks
 
@@ -56,14 +56,14 @@ SETTLED = 200
 """Intervals after which the solver's own variances do not change any more."""
 
 
-class Stream(FilterTarget):
+class StreamTarget(FilterTarget):
     """One record that grows.
 
     The samples are kept, since rejuvenation goes over all of them again; nothing else grows with time.
     """
 
-    def __init__(self, question: Question, particles: int, dt: float, intersample: str):
-        super().__init__(question, particles)
+    def __init__(self, problem: Problem, particles: int, dt: float, intersample: str):
+        super().__init__(problem, particles)
         self.dt = dt
         self.intersample: Any = intersample
         self.count = 0
@@ -71,18 +71,18 @@ class Stream(FilterTarget):
         self.channels: dict[str, np.ndarray] = {}
 
     @cached_property
-    def filters(self) -> tuple[Filter, ...]:
-        model = self.question.model
+    def filters(self) -> tuple[VectorisedFilter, ...]:
+        model = self.problem.model
         inputs = dict.fromkeys(model.input_names, np.zeros(2))
         alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
-        return (filter_for(self.question.solver.system(model, alike.jump_order), at_once(self.particles)),)
+        return (filter_for(self.problem.solver.ode_filter(model, alike.jump_order), at_once(self.particles)),)
 
     @property
     def offsets(self) -> tuple[int, int]:
         return (0, self.count)
 
     @property
-    def data(self) -> tuple[Rows]:
+    def data(self) -> tuple[PackedSamples]:
         return (self.rows,)
 
     @property
@@ -92,7 +92,7 @@ class Stream(FilterTarget):
 
     def part(self, first: int, last: int) -> Record:
         """Some of it."""
-        model = self.question.model
+        model = self.problem.model
         return Record(
             inputs={name: self.channels[name][first:last] for name in model.input_names},
             outputs={name: self.channels[f"output:{name}"][first:last] for name in model.output_names},
@@ -101,11 +101,11 @@ class Stream(FilterTarget):
             intersample=self.intersample,
         )
 
-    def at(self, level: int) -> "Stream":
+    def at(self, level: int) -> "StreamTarget":
         """The same with 2**level integration steps a sampling interval."""
         if self.substeps == 2**level:
             return self
-        other = Stream(self.question, self.particles, self.dt, self.intersample)
+        other = StreamTarget(self.problem, self.particles, self.dt, self.intersample)
         other.substeps = 2**level
         other.__dict__ |= {"filters": self.filters, "channels": dict(self.channels)}
         if self.count:
@@ -120,7 +120,7 @@ class Stream(FilterTarget):
             self.channels[name] = _appended(self.channels.get(name), first, values)
         self._write(self._prepare(first, count))
 
-    def with_blocks(self, blocks: Sequence["Block"]) -> dict[str, np.ndarray]:
+    def with_blocks(self, blocks: Sequence["SampleBlock"]) -> dict[str, np.ndarray]:
         """All samples by channel, and those of the blocks after them."""
         own = {name: values[: self.count] for name, values in self.channels.items()}
         if not blocks:
@@ -128,20 +128,20 @@ class Stream(FilterTarget):
         more = _joined(blocks)
         return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
 
-    def _prepare(self, first: int, count: int) -> Rows:
+    def _prepare(self, first: int, count: int) -> PackedSamples:
         """The filter's numbers for the new samples, from them and the one before."""
         start = max(first - 1, 0)
         unit = self._units[np.minimum(np.arange(start, first + count), SETTLED)]
-        samples = prepare(self.part(start, first + count), self.filters[0].system, self.substeps, unit)
+        samples = prepare(self.part(start, first + count), self.filters[0].ode_filter, self.substeps, unit)
         samples = jax.tree.map(lambda leaf: leaf[first - start :], samples)
-        return Rows.of(with_room(samples) if self.graded or self.substeps > 1 else samples)
+        return PackedSamples.of(with_room(samples) if self.adaptive or self.substeps > 1 else samples)
 
     @cached_property
     def _units(self) -> Float[np.ndarray, "sample substep coordinate"]:
         """Of the first samples; the last one stands for all after it."""
-        return units(self.filters[0].system, np.full(SETTLED, self.dt / self.substeps), self.substeps)
+        return units(self.filters[0].ode_filter, np.full(SETTLED, self.dt / self.substeps), self.substeps)
 
-    def _write(self, new: Rows) -> None:
+    def _write(self, new: PackedSamples) -> None:
         """Add rows, and fill the last chunk with the newest."""
         count = self.count + len(new)
         padding = np.repeat(new.numbers[-1:], whole_chunks(count) - count, axis=0)
@@ -164,7 +164,7 @@ def _appended(buffer: np.ndarray | None, used: int, values: np.ndarray) -> np.nd
     return buffer
 
 
-class Block(NamedTuple):
+class SampleBlock(NamedTuple):
     """Samples that have come in."""
 
     first: int
@@ -174,21 +174,21 @@ class Block(NamedTuple):
     """Inputs by their names, outputs as `output:name`."""
 
 
-class Moment(NamedTuple):
+class Snapshot(NamedTuple):
     """How far an identification has come.  It is replaced as a whole, never changed: whoever looks, sees one that is
     consistent, and whoever is interrupted leaves one."""
 
-    run: Run
+    run: IBISState
     history: History
     """Up to some step."""
     later: Any
     """The steps after that: the last one, and those before it in the same form."""
     seconds: float
 
-    def after(self, run: Run, step: Step, seconds: float) -> "Moment":
-        return Moment(run, self.history, (step, self.later), self.seconds + seconds)
+    def after(self, run: IBISState, step: StepInfo, seconds: float) -> "Snapshot":
+        return Snapshot(run, self.history, (step, self.later), self.seconds + seconds)
 
-    def gathered(self) -> "Moment":
+    def gathered(self) -> "Snapshot":
         """The same with a history of all steps."""
         steps, rest = [], self.later
         while rest is not None:
@@ -234,19 +234,19 @@ class Identifier:
             if name not in noise:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
         check_seed(seed)
-        question = Question.make(model, solver, priors, noise, [initial], model_error)
-        stream = Stream(question, sampler.particles, float(dt), intersample)
+        problem = Problem.make(model, solver, priors, noise, [initial], model_error)
+        stream = StreamTarget(problem, sampler.particles, float(dt), intersample)
         run = ibis.start(stream, sampler, int(seed), first_level(stream))
-        self._begin(stream, sampler, Moment(run, History(sampler.islands), None, 0.0))
+        self._begin(stream, sampler, Snapshot(run, History(sampler.islands), None, 0.0))
 
-    def _begin(self, stream: Stream, sampler: Sampler, moment: Moment) -> None:
+    def _begin(self, stream: StreamTarget, sampler: Sampler, moment: Snapshot) -> None:
         self._stream = stream
         self._sampler = sampler
         self._moment = moment
-        self._queue: deque[Block] = deque()
+        self._queue: deque[SampleBlock] = deque()
         self._changing = threading.Lock()
         """Held while samples or results change hands, never while anything is computed from them."""
-        self._background = Background(self._step)
+        self._background = BackgroundWorker(self._step)
 
     @property
     def samples(self) -> int:
@@ -267,7 +267,7 @@ class Identifier:
             stream, count = self._stream, moment.run.samples
         records = (stream.part(0, count),) if count else ()
         return posterior_of(
-            moment.run, moment.history, stream.question, records, self._sampler, {}, seconds=moment.seconds
+            moment.run, moment.history, stream.problem, records, self._sampler, {}, seconds=moment.seconds
         )
 
     def update(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
@@ -322,9 +322,9 @@ class Identifier:
             self._moment = moment = self._moment.gathered()
             stream, queue = self._stream, self._waiting()
             extra = {f"channel:{name}": values for name, values in stream.with_blocks(queue).items()}
-        options = (stream.question, self._sampler, stream.dt, stream.intersample, moment.seconds)
+        options = (stream.problem, self._sampler, stream.dt, stream.intersample, moment.seconds)
         extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
-        mark = problem_fingerprint(stream.question, self._sampler, moment.run.seed)
+        mark = problem_fingerprint(stream.problem, self._sampler, moment.run.seed)
         disk.write_atomically(Path(path), disk.pack(moment.run, moment.history, mark, extra))
 
     @classmethod
@@ -333,20 +333,20 @@ class Identifier:
         run, history, extra = disk.unpack(Path(path))
         if "options" not in extra:
             raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
-        question, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
-        stream = Stream(question, sampler.particles, dt, intersample)
-        if stream.graded:
+        problem, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
+        stream = StreamTarget(problem, sampler.particles, dt, intersample)
+        if stream.adaptive:
             stream.substeps = 2**run.level
         channels = {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}
         if channels:
             stream.append(channels)
         self = cls.__new__(cls)
-        self._begin(stream, sampler, Moment(run, history, None, seconds))
+        self._begin(stream, sampler, Snapshot(run, history, None, seconds))
         return self
 
     def _take(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Check samples and queue them."""
-        model = self._stream.question.model
+        model = self._stream.problem.model
         fresh_inputs = _block("input", inputs, model.input_names, missing_allowed=False)
         fresh_outputs = _block("output", outputs, model.output_names, missing_allowed=True)
         count = _common_length({**fresh_inputs, **{f"output {k}": v for k, v in fresh_outputs.items()}})
@@ -356,7 +356,7 @@ class Identifier:
             fresh_outputs.setdefault(name, np.full(count, np.nan))
         channels = {**fresh_inputs, **{f"output:{name}": values for name, values in fresh_outputs.items()}}
         with self._changing:
-            self._queue.append(Block(self._end, count, channels))
+            self._queue.append(SampleBlock(self._end, count, channels))
 
     def _step(self) -> bool:
         """Bring in one stretch of samples, at most up to the next rejuvenation; whether there was anything to do."""
@@ -368,7 +368,7 @@ class Identifier:
         if self._moment.run.samples == self._stream.count:
             return False
         run, step = forward(self._moment.run, self._stream, self._sampler)
-        if self._stream.graded:
+        if self._stream.adaptive:
             self._stream = self._stream.at(run.level)
         with self._changing:
             self._moment = self._moment.after(run, step, clock.perf_counter() - began)
@@ -379,12 +379,12 @@ class Identifier:
         """How many samples there are with those in the queue."""
         return self._queue[-1].first + self._queue[-1].samples if self._queue else self._stream.count
 
-    def _waiting(self) -> list[Block]:
+    def _waiting(self) -> list[SampleBlock]:
         """The queue without what is in the stream already: somebody may have been interrupted in between."""
         return [block for block in self._queue if block.first >= self._stream.count]
 
 
-def _joined(blocks: Sequence[Block]) -> dict[str, np.ndarray]:
+def _joined(blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([block.channels[name] for block in blocks]) for name in blocks[0].channels}
 
 

@@ -6,11 +6,11 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from probsysid.smc.ibis import Run, Step
+from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
 
 
-class Bar:
+class ProgressBar:
     """Samples, effective size, acceptance, rejuvenations and time left.  Silent unless wanted and on a terminal."""
 
     def __init__(self, wanted: bool, samples: int, sampler: Sampler):
@@ -39,7 +39,7 @@ class Bar:
     ) -> None:
         self.progress.stop()
 
-    def update(self, run: Run, step: Step) -> None:
+    def update(self, run: IBISState, step: StepInfo) -> None:
         """Show where the run is."""
         self.rejuvenations += len(step.rejuvenations)
         if step.rejuvenations:

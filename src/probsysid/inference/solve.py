@@ -26,13 +26,13 @@ from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
 from probsysid.model.initial_state import initial_moments
 from probsysid.model.model import Model
-from probsysid.odefilter.arrays.step import in_arrays
+from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.smoothing.smoother import sample_paths, smooth
 from probsysid.odefilter.smoothing.trajectory import Trajectory, refine, trace
 from probsysid.odefilter.solver import Solver
-from probsysid.odefilter.unrolled.step import Particle, System
+from probsysid.odefilter.unrolled.step import Particle, UnrolledFilter
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,12 +60,12 @@ def solve(
     if record.samples < 2:
         raise InputError(f"the record has {record.samples} sample; a solution needs at least 2.")
     model.check_parameters(parameters, where="parameters")
-    system = in_arrays(solver.system(model, record.jump_order))
+    ode_filter = as_array_filter(solver.ode_filter(model, record.jump_order))
     particle = _particles(model, parameters, initial or {})
-    samples = prepare(record, system, solver.steps)
+    samples = prepare(record, ode_filter, solver.steps)
     samples = samples._replace(outputs=np.full_like(samples.outputs, np.nan))
-    trajectory = trace(system, particle, samples, record.time)
-    return Solution(system, particle, record, trajectory, record.time)
+    trajectory = trace(ode_filter, particle, samples, record.time)
+    return Solution(ode_filter, particle, record, trajectory, record.time)
 
 
 def _particles(model: Model, parameters: Mapping[str, float], initial: Mapping[str, Any]) -> Particle:
@@ -91,7 +91,7 @@ def _particles(model: Model, parameters: Mapping[str, float], initial: Mapping[s
     )
 
 
-class Central(NamedTuple):
+class SolutionMoments(NamedTuple):
     """The Gaussian around the solution from the mean start."""
 
     mean: Float[Array, "time D"]
@@ -103,7 +103,7 @@ class Central(NamedTuple):
 class Solution:
     """Mean, standard deviation and draws of the solution of an ODE, at chosen times."""
 
-    system: System
+    ode_filter: UnrolledFilter
     particle: Particle
     record: Record
     trajectory: Trajectory
@@ -111,12 +111,12 @@ class Solution:
 
     @property
     def layout(self) -> Layout:
-        return self.system.layout
+        return self.ode_filter.layout
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Physical components, highest derivatives and outputs (an output named like a component is that output)."""
-        model = self.system.model
+        model = self.ode_filter.model
         return tuple(dict.fromkeys((*model.physical_names, *model.highest_names, *model.output_names)))
 
     @property
@@ -133,7 +133,7 @@ class Solution:
     def diffusion(self) -> dict[str, np.ndarray]:
         """Square root of the diffusion of each coordinate, at the end of the record."""
         final = np.sqrt(np.asarray(self.trajectory.variance[-1, :, 0]))
-        return dict(zip(self.system.model.coordinates, final, strict=True))
+        return dict(zip(self.ode_filter.model.coordinates, final, strict=True))
 
     def at(self, times: Any) -> "Solution":
         """The same solution at other times within the record."""
@@ -174,16 +174,16 @@ class Solution:
         return refine(self.trajectory, self.layout, self.time)
 
     @cached_property
-    def _states(self) -> "Central":
+    def _states(self) -> "SolutionMoments":
         trajectory, where = self._refined
         smoothed = smooth(trajectory, self.layout)
         mean, factor = smoothed.mean[where], smoothed.factor[where]
         above, below = jnp.split(mean[..., 1:], 2, axis=-1)
-        return Central(mean[..., 0], jnp.concatenate([factor[..., 0], (above - below) / 2], axis=-1))
+        return SolutionMoments(mean[..., 0], jnp.concatenate([factor[..., 0], (above - below) / 2], axis=-1))
 
     @cached_property
     def _inputs(self) -> np.ndarray:
-        model = self.system.model
+        model = self.ode_filter.model
         used = [self.record.input_names.index(name) for name in model.input_names]
         return self.record.input_at(self.time)[:, used]
 
@@ -196,7 +196,7 @@ class Solution:
 
         Where an input jumps this is the value just after.
         """
-        model, parameters = self.system.model, self._parameters
+        model, parameters = self.ode_filter.model, self._parameters
         state, given = list(physical), list(inputs)
         highest = model.highest_derivatives(state, given, parameters)
         values = dict(zip((*model.physical_names, *model.highest_names), (*state, *highest), strict=True))

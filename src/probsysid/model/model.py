@@ -24,8 +24,8 @@ from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 from jax.extend.core import jaxpr_as_fun
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid.model.namespaces import Discovery, Names
-from probsysid.model.sparsity import Dependence, dependence
+from probsysid.model.namespaces import Namespace, RecordingNamespace
+from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 
 ModelFunction = Callable[[Any, Any, Any], Mapping[str, Any]]
 
@@ -112,14 +112,14 @@ class Model:
         return self._evaluate("outputs", self._measurements, (*physical, *highest), inputs, parameters)
 
     def _derivatives(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
-        s = Names("state", dict(zip(self.physical_names, state, strict=True)))
-        values = self.dynamics(s, self._inputs(inputs), Names("parameter", parameters))
+        s = Namespace("state", dict(zip(self.physical_names, state, strict=True)))
+        values = self.dynamics(s, self._inputs(inputs), Namespace("parameter", parameters))
         return [jnp.asarray(values[name], dtype=float) for name in self.coordinates]
 
     def _measurements(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
-        s = Names("state", dict(zip((*self.physical_names, *self.highest_names), state, strict=True)))
+        s = Namespace("state", dict(zip((*self.physical_names, *self.highest_names), state, strict=True)))
         assert self.outputs is not None
-        values = self.outputs(s, self._inputs(inputs), Names("parameter", parameters))
+        values = self.outputs(s, self._inputs(inputs), Namespace("parameter", parameters))
         return [jnp.asarray(values[name], dtype=float) for name in self.output_names]
 
     def _evaluate(
@@ -152,17 +152,17 @@ class Model:
         return {name: value for name, value in self.__dict__.items() if name != "_programs"}
 
     @cached_property
-    def dynamics_dependence(self) -> Dependence:
+    def dynamics_sparsity(self) -> SparsityPattern:
         """Which physical component each coordinate's equation can depend on."""
         count = len(self.physical_names)
 
         def equations(inputs: Sequence[Any], parameters: Mapping[str, Any], *physical: Any) -> list[Any]:
             return self.highest_derivatives(physical, inputs, parameters)
 
-        return dependence(equations, self._abstract_inputs(), self._abstract_parameters(), count=count)
+        return sparsity_pattern(equations, self._abstract_inputs(), self._abstract_parameters(), count=count)
 
     @cached_property
-    def outputs_dependence(self) -> Dependence:
+    def outputs_sparsity(self) -> SparsityPattern:
         """Which physical component or highest derivative each output can depend on."""
         split = len(self.physical_names)
 
@@ -170,7 +170,7 @@ class Model:
             return self.measured(state[:split], state[split:], inputs, parameters)
 
         count = split + len(self.highest_names)
-        return dependence(equations, self._abstract_inputs(), self._abstract_parameters(), count=count)
+        return sparsity_pattern(equations, self._abstract_inputs(), self._abstract_parameters(), count=count)
 
     # Checks that need to know more than the model
 
@@ -186,8 +186,8 @@ class Model:
             hint = did_you_mean(missing[0], list(names))
             raise InputError(f"the model uses the input {missing[0]!r}, the record's inputs are: {listed}.{hint}")
 
-    def _inputs(self, values: Sequence[Any]) -> Names:
-        return Names("input", dict(zip(self.input_names, values, strict=True)))
+    def _inputs(self, values: Sequence[Any]) -> Namespace:
+        return Namespace("input", dict(zip(self.input_names, values, strict=True)))
 
     def _abstract_inputs(self) -> list[jax.ShapeDtypeStruct]:
         return [jax.ShapeDtypeStruct((), float) for _ in self.input_names]
@@ -202,10 +202,10 @@ class Model:
         keys: list[str] = []  # JAX sorts dictionaries by key; users mean the order in which they wrote them
 
         def call(number: Any) -> dict[str, Any]:
-            s = Names("state", dict.fromkeys(names, number))
-            u = Discovery("input", {}, number)
+            s = Namespace("state", dict.fromkeys(names, number))
+            u = RecordingNamespace("input", {}, number)
             shaped = {name: jnp.broadcast_to(number, shape) for name, shape in self.shapes.items()}
-            p = Discovery("parameter", shaped, number)
+            p = RecordingNamespace("parameter", shaped, number)
             values = function(s, u, p)
             if not isinstance(values, Mapping):
                 raise InputError(

@@ -13,7 +13,7 @@ class UnknownName(InputError, AttributeError):
     """A model function asked for a name that does not exist."""
 
 
-class Names:
+class Namespace:
     """Read-only values by name, as attributes or items.  It has no methods, so that no name is taken."""
 
     def __init__(self, kind: str, values: Mapping[str, Any]):
@@ -48,7 +48,7 @@ class Names:
         return f"there is no {self._kind} {name!r}; known are: {listed}.{did_you_mean(name, list(self._values))}"
 
 
-class Discovery(Names):
+class RecordingNamespace(Namespace):
     """Names that answer any question and remember what was asked: how a model's parameters are found."""
 
     def __init__(self, kind: str, known: Mapping[str, Any], default: Any):

@@ -22,20 +22,20 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
 from probsysid._internal.errors import InputError
-from probsysid._internal.packed_tree import Form
+from probsysid._internal.packed_tree import TreeSpec
 
 Theta = Float[Array, "dimension particle"]
 """Particles in unconstrained coordinates."""
 
-SiteName = str | tuple[str, ...]
+QuantityName = str | tuple[str, ...]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["prior"], meta_fields=["name", "start"])
 @dataclass(frozen=True, eq=False)
-class Site:
+class PriorSite:
     """One prior: of a number, of an array, or of several numbers jointly (then `name` is a tuple)."""
 
-    name: SiteName
+    name: QuantityName
     prior: Any
     start: int
 
@@ -72,15 +72,15 @@ class Site:
 
 @partial(jax.tree_util.register_dataclass, data_fields=["sites"], meta_fields=[])
 @dataclass(frozen=True, eq=False)
-class Space:
+class ParameterSpace:
     """All sites together: sampling, density and names of the particles."""
 
-    sites: tuple[Site, ...]
+    sites: tuple[PriorSite, ...]
 
     @classmethod
-    def from_priors(cls, priors: Mapping[SiteName, Any]) -> "Space":
+    def from_priors(cls, priors: Mapping[QuantityName, Any]) -> "ParameterSpace":
         """Check the priors and lay them out one after the other."""
-        sites: list[Site] = []
+        sites: list[PriorSite] = []
         start = 0
         seen: set[str] = set()
         for name, prior in priors.items():
@@ -89,7 +89,7 @@ class Space:
                 if single in seen:
                     raise InputError(f"{single!r} has two priors.")
                 seen.add(single)
-            site = Site(name, prior, start)
+            site = PriorSite(name, prior, start)
             sites.append(site)
             start += site.size
         return cls(tuple(sites))
@@ -137,7 +137,7 @@ class Space:
     def _taken_apart(self) -> tuple[int, np.ndarray]:
         """The kind of space, and the numbers in its priors.  Taking numpyro's priors apart costs as much as evaluating
         them, so it is done once."""
-        form, numbers = Form.of(self)
+        form, numbers = TreeSpec.of(self)
         if form not in _KINDS:
             _KINDS.append(form)
         return _KINDS.index(form), numbers
@@ -169,15 +169,15 @@ class Space:
         return sum((site.log_density(free) for site in self.sites), start=jnp.zeros(()))
 
 
-def _values(space: Space, theta: Any) -> dict[str, Any]:
+def _values(space: ParameterSpace, theta: Any) -> dict[str, Any]:
     return jax.vmap(space.values_of_one, in_axes=-1, out_axes=-1)(theta)
 
 
-def _log_prior(space: Space, theta: Any) -> Any:
+def _log_prior(space: ParameterSpace, theta: Any) -> Any:
     return jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
 
 
-_KINDS: list[Form] = []
+_KINDS: list[TreeSpec] = []
 """Forms of all spaces so far: comparing two of them is slow, so programs know them by their index here."""
 
 
@@ -200,7 +200,7 @@ def _of_numpyro(part: Any) -> bool:
     return all(_of_numpyro(node) for node in nodes if is_part(node))
 
 
-def _check_prior(name: SiteName, prior: Any) -> None:
+def _check_prior(name: QuantityName, prior: Any) -> None:
     if not isinstance(prior, dist.Distribution):
         raise InputError(
             f"the prior of {name!r} is {prior!r}; it must be a distribution from probsysid.dist, such as "

@@ -13,13 +13,13 @@ from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_finite
 from probsysid.model.initial_state import check_initial_names, gaussian_moments
 from probsysid.model.model import Model
-from probsysid.model.parameter_space import Space
+from probsysid.model.parameter_space import ParameterSpace
 from probsysid.odefilter.solver import Solver
 from probsysid.odefilter.unrolled.step import Particle
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class Problem:
     """What is asked: everything but the data.  Checked and laid out once, for batch and online alike."""
 
     model: Model
@@ -38,7 +38,7 @@ class Question:
         noise: Mapping[str, Any],
         initials: Sequence[Mapping[str, Any]],
         model_error: Mapping[str, Any] | None,
-    ) -> "Question":
+    ) -> "Problem":
         """Check every name and kind before anything compiles."""
         model_error = {**dict(solver.model_error), **(model_error or {})}
         _check_priors(model, priors)
@@ -56,7 +56,7 @@ class Question:
         return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
 
     @cached_property
-    def space(self) -> Space:
+    def space(self) -> ParameterSpace:
         """Everything that has a prior.
 
         Gaussian initial values are sampled as well: inside the filter they would be conditioned on the ODE, which says
@@ -71,16 +71,16 @@ class Question:
                     sampled[self.initial_name(r, name)] = prior
         if not sampled:
             raise InputError("there is nothing to identify: every parameter, noise level and initial value is fixed.")
-        return Space.from_priors(sampled)
+        return ParameterSpace.from_priors(sampled)
 
     def initial_name(self, record: int, component: str) -> str:
         """How a sampled initial value is called in tables."""
         return f"initial.{component}" if len(self.initials) == 1 else f"initial[{record}].{component}"
 
-    def roles(self, record: int) -> "Roles":
+    def roles(self, record: int) -> "QuantityRoles":
         """What the quantities are to a record."""
         model = self.model
-        return Roles(
+        return QuantityRoles(
             parameters=model.parameter_names,
             noise=tuple(f"noise.{name}" for name in model.output_names),
             initial=tuple(self.initial_name(record, name) for name in model.physical_names),
@@ -101,7 +101,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Roles:
+class QuantityRoles:
     """Which quantity is what to the filter, by name."""
 
     parameters: tuple[str, ...]

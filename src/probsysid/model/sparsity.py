@@ -10,14 +10,14 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-Dependence = tuple[tuple[bool, ...], ...]
+SparsityPattern = tuple[tuple[bool, ...], ...]
 """One row an output, one entry a scalar argument."""
 
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 """Primitives that only call another program, and the name under which they carry it."""
 
 
-def dependence(function: Callable[..., Sequence[Any]], *fixed: Any, count: int) -> Dependence:
+def sparsity_pattern(function: Callable[..., Sequence[Any]], *fixed: Any, count: int) -> SparsityPattern:
     """Row by output, column by each of the last `count` scalar arguments: can one depend on the other?
 
     `function(*fixed, x_1, ..., x_count)` returns a list of numbers; `fixed` are shapes of further arguments.

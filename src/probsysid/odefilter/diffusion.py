@@ -4,7 +4,7 @@ The filter's own evidence is how far the predicted derivative misses the ODE: th
 its variance would be s; so z^2 / s is one observation of the squared diffusion (paper, section Calibration).  The
 variance s belongs to a zeroth-order filter without data, for which it depends on the step alone: the same number
 for every particle, computed once (`unit_variances`).  A linearisation that is renewed at the corrected state has a
-residual of its own, with a variance that follows from its slopes (`System._stretch`).
+residual of its own, with a variance that follows from its slopes (`UnrolledFilter._stretch`).
 """
 
 from collections.abc import Sequence

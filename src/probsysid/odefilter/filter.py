@@ -16,10 +16,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from probsysid.odefilter.packed_samples import Rows
-from probsysid.odefilter.unrolled.step import Particle, Sample, State, System
+from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.unrolled.step import FilterState, IntervalData, Particle, UnrolledFilter
 from probsysid.parallel.cpu_cache import first_level_cache
-from probsysid.parallel.sharding import OverDevices
+from probsysid.parallel.sharding import ShardedFunction
 
 CACHE_SHARE = 0.75
 """Of the first-level cache, for the predicted factors of one block: the rest needs room, too.  With 32 kB, of blocks of
@@ -40,13 +40,13 @@ far but the newest, and the newest: a sweep over all data needs nothing else."""
 
 
 @dataclass(frozen=True)
-class Filter:
+class VectorisedFilter:
     """Energies of particles over samples, for one system.
 
     `particles` is a `Particle` whose leaves have the particle axis last.
     """
 
-    system: System
+    ode_filter: UnrolledFilter
     devices: int | None = None
     """How many devices to use; None for all."""
     rows: int | None = None
@@ -56,20 +56,20 @@ class Filter:
     @property
     def block(self) -> int:
         """Particles a block: a power of two that keeps the predicted factors in cache."""
-        free, size = len(self.system.free), self.system.layout.size
+        free, size = len(self.ode_filter.free), self.ode_filter.layout.size
         fitting = int(CACHE_SHARE * first_level_cache()) // (8 * free * (free + size))
-        smallest = SMALLEST_UNROLLED if self.system.unrolled else SMALLEST_IN_ARRAYS
+        smallest = SMALLEST_UNROLLED if self.ode_filter.unrolled else SMALLEST_IN_ARRAYS
         return int(np.clip(2 ** (max(fitting, 1).bit_length() - 1), smallest, LARGEST))
 
     # Public operations
 
     @cached_property
-    def start(self) -> Callable[[Particle, Rows], tuple[Packed, Float[Array, "1 particle"]]]:
+    def start(self) -> Callable[[Particle, PackedSamples], tuple[Packed, Float[Array, "1 particle"]]]:
         """State after the first sample of `samples`, and that sample's energies."""
-        return OverDevices(self._start, self.devices)
+        return ShardedFunction(self._start, self.devices)
 
     def advance(
-        self, packed: Packed, particles: Particle, samples: Rows, first: int, last: int, watched: int = ENERGY
+        self, packed: Packed, particles: Particle, samples: PackedSamples, first: int, last: int, watched: int = ENERGY
     ) -> tuple[Packed, Float[Array, "row particle"]]:
         """State after samples first..last-1 of the chunk, and their energies in the first rows.  The state is right for
         any range, the energies for those of up to `rows` samples.
@@ -80,8 +80,8 @@ class Filter:
         return self._program((packed, particles), (samples, first, last, watched))
 
     @cached_property
-    def _program(self) -> OverDevices:
-        return OverDevices(lambda by_particle, shared: self._advance(*by_particle, *shared), self.devices)
+    def _program(self) -> ShardedFunction:
+        return ShardedFunction(lambda by_particle, shared: self._advance(*by_particle, *shared), self.devices)
 
     def programs(self) -> int:
         """How many programs `advance` has been compiled to."""
@@ -89,51 +89,53 @@ class Filter:
 
     # One particle
 
-    def _first_step(self, particle: Particle, sample: Sample) -> tuple[State, Any]:
-        state = self.system.start(particle, sample)
-        state, energy, _ = self.system.observe(state, particle, sample)
+    def _first_step(self, particle: Particle, sample: IntervalData) -> tuple[FilterState, Any]:
+        state = self.ode_filter.start(particle, sample)
+        state, energy, _ = self.ode_filter.observe(state, particle, sample)
         return state, energy
 
-    def _step(self, state: State, particle: Particle, sample: Sample, watched: Any = ENERGY) -> tuple[State, Any]:
+    def _step(
+        self, state: FilterState, particle: Particle, sample: IntervalData, watched: Any = ENERGY
+    ) -> tuple[FilterState, Any]:
         """With the energy, or the whitened error of one output: a second array of results would cost the loop its
         vectorisation."""
-        state = self.system.interval(state, particle, sample)
-        state, result, innovations = self.system.observe(state, particle, sample)
+        state = self.ode_filter.interval(state, particle, sample)
+        state, result, innovations = self.ode_filter.observe(state, particle, sample)
         for output, innovation in enumerate(innovations):
             result = jnp.where(watched == output, innovation.white, result)
         return state, result
 
     # Blocks of particles
 
-    def _start(self, particles: Particle, samples: Rows) -> tuple[Packed, Float[Array, "1 particle"]]:
+    def _start(self, particles: Particle, samples: PackedSamples) -> tuple[Packed, Float[Array, "1 particle"]]:
         sample = samples[0]
         pattern, template = self._structure(particles, samples)
 
         def first(particle: Particle) -> tuple[Any, Any]:
             state, energy = self._first_step(particle, sample)
             energy = jnp.asarray(energy)[None]
-            packed = self.system.pack(self.system.fill(state, pattern), template)
+            packed = self.ode_filter.pack(self.ode_filter.fill(state, pattern), template)
             return jnp.concatenate([packed, jnp.zeros_like(energy), energy]), energy
 
         return over_particles(first)(particles)
 
     def _advance(
-        self, packed: Packed, particles: Particle, samples: Rows, first: Any, last: Any, watched: Any
+        self, packed: Packed, particles: Particle, samples: PackedSamples, first: Any, last: Any, watched: Any
     ) -> tuple[Packed, Float[Array, "sample particle"]]:
         pattern, template = self._structure(particles, samples)
         rows = self.rows or len(samples)
 
-        def step(state: State, particle: Particle, sample: Sample) -> tuple[State, Any]:
+        def step(state: FilterState, particle: Particle, sample: IntervalData) -> tuple[FilterState, Any]:
             state, result = self._step(state, particle, sample, watched)
-            return self.system.fill(state, pattern), result
+            return self.ode_filter.fill(state, pattern), result
 
         batched = jax.vmap(step, in_axes=(-1, -1, None), out_axes=-1)
 
         def block(arguments: tuple[Packed, Particle]) -> tuple[Packed, Any]:
             packed, particles = arguments
-            state = self.system.unpack(packed[:-2], template)
+            state = self.ode_filter.unpack(packed[:-2], template)
 
-            def body(k: Any, carry: tuple[State, Any, Any, Any]) -> tuple[State, Any, Any, Any]:
+            def body(k: Any, carry: tuple[FilterState, Any, Any, Any]) -> tuple[FilterState, Any, Any, Any]:
                 state, total, newest, energies = carry
                 state, energy = batched(state, particles, samples[k])
                 row = jnp.minimum(k - first, rows - 1)
@@ -141,19 +143,19 @@ class Filter:
 
             begun = (state, packed[-2], packed[-1], jnp.zeros((rows, packed.shape[-1])))
             state, total, newest, energies = lax.fori_loop(first, last, body, begun)
-            return jnp.concatenate([self.system.pack(state, template), total[None], newest[None]]), energies
+            return jnp.concatenate([self.ode_filter.pack(state, template), total[None], newest[None]]), energies
 
         return map_blocks(block, (packed, particles), self.block)
 
     # The state's structure
 
-    def _structure(self, particles: Particle, samples: Rows) -> tuple[Any, Any]:
-        """`System.structure`: finding out may mean tracing the filter several times, so it is done once."""
+    def _structure(self, particles: Particle, samples: PackedSamples) -> tuple[Any, Any]:
+        """`UnrolledFilter.structure`: finding out may mean tracing the filter several times, so it is done once."""
         particle, sample = _one(particles, samples)
         leaves, tree = jax.tree.flatten((particle, sample))
         key = (tree, *(leaf.shape for leaf in leaves))
         if key not in self._structures:
-            self._structures[key] = self.system.structure(
+            self._structures[key] = self.ode_filter.structure(
                 lambda *given: self._first_step(*given)[0], lambda *given: self._step(*given)[0], particle, sample
             )
         return self._structures[key]
@@ -164,9 +166,9 @@ class Filter:
 
 
 @lru_cache(maxsize=32)
-def filter_for(system: System, rows: int | None = None) -> Filter:
+def filter_for(ode_filter: UnrolledFilter, rows: int | None = None) -> VectorisedFilter:
     """The filter of a system: the same one for the same system, so that its programs compile once a process."""
-    return Filter(system, rows=rows)
+    return VectorisedFilter(ode_filter, rows=rows)
 
 
 def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -207,7 +209,7 @@ def totals(packed: Packed) -> Float[np.ndarray, "2 particle"]:
     return np.asarray(packed)[-2:]
 
 
-def _one(particles: Particle, samples: Rows) -> tuple[Any, Any]:
+def _one(particles: Particle, samples: PackedSamples) -> tuple[Any, Any]:
     """The shapes of one particle and one sample."""
     particle = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], float), particles)
     shapes = [jax.ShapeDtypeStruct(shape, float) for shape in samples.form.shapes]

@@ -6,18 +6,21 @@ from jaxtyping import Float
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.odefilter.diffusion import BEYOND, unit_variances
-from probsysid.odefilter.unrolled.step import Sample, System
+from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
 
 
 def prepare(
-    record: Record, system: System, substeps: int, unit: Float[np.ndarray, "sample substep coordinate"] | None = None
-) -> Sample:
+    record: Record,
+    ode_filter: UnrolledFilter,
+    substeps: int,
+    unit: Float[np.ndarray, "sample substep coordinate"] | None = None,
+) -> IntervalData:
     """Everything that is the same for all particles, with the sample axis first.
 
     Row k belongs to sample k and to the interval that ends there; row 0 has no interval and repeats the first one's
     step.  Where the record is a part of another one, `unit` has the variances for that one.
     """
-    model, layout = system.model, system.layout
+    model, layout = ode_filter.model, ode_filter.layout
     model.check_inputs(record.input_names)
     used = [record.input_names.index(name) for name in model.input_names]
     steps = step_lengths(record) / substeps
@@ -25,12 +28,12 @@ def prepare(
     scales = layout.scales(steps) if record.dt is None else None
     inputs = record.input_derivatives(derivatives)[:, used, :]
     before = np.maximum(np.arange(record.samples) - 1, 0)
-    return Sample(
+    return IntervalData(
         grid=record.input_grid(substeps)[:, :, used],
-        inputs=_values_only(inputs) if system.restarts else inputs,
+        inputs=_values_only(inputs) if ode_filter.restarts else inputs,
         departure=inputs[before],
         outputs=measured(record, model),
-        unit=units(system, steps[1:], substeps) if unit is None else unit,
+        unit=units(ode_filter, steps[1:], substeps) if unit is None else unit,
         scales=np.tile(layout.scales(steps[0]), (record.samples, 1)) if scales is None else scales,
         step=steps,
         rescale=None if scales is None else scales[before] / scales,
@@ -38,12 +41,12 @@ def prepare(
 
 
 def units(
-    system: System, steps: Float[np.ndarray, " interval"], substeps: int
+    ode_filter: UnrolledFilter, steps: Float[np.ndarray, " interval"], substeps: int
 ) -> Float[np.ndarray, "sample substep coordinate"]:
     """Variances of the ODE residual for unit diffusion; ones for the first sample, which has no interval."""
-    layout = system.layout
+    layout = ode_filter.layout
     pairs = zip(layout.orders, layout.smoothness, strict=True)
-    table = np.stack([unit_variances(q, n, steps, substeps, system.restarts) for n, q in pairs], axis=-1)
+    table = np.stack([unit_variances(q, n, steps, substeps, ode_filter.restarts) for n, q in pairs], axis=-1)
     return np.concatenate([np.ones((1, *table.shape[1:])), table])
 
 
@@ -51,7 +54,7 @@ ROOM = 32
 """Steps an interval that a compiled program has room for, where it has more than one."""
 
 
-def with_room(samples: Sample) -> Sample:
+def with_room(samples: IntervalData) -> IntervalData:
     """The same samples in arrays with room for more steps: a program for them serves any number of steps up to that."""
     count = samples.grid.shape[1]
     room = ROOM * -(-count // ROOM)

@@ -16,13 +16,13 @@ from jaxtyping import Array, Float
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.validation import is_whole
-from probsysid.model.sparsity import Dependence
+from probsysid.model.sparsity import SparsityPattern
 from probsysid.odefilter.unrolled.gaussian import Row
 
 VectorFunction = Callable[[Sequence[Any]], list[Any]]
 
 
-def jacobian(function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
+def jacobian(function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
     """One row an output; `None` where the pattern says that there is no dependence.
 
     One forward-mode derivative an argument, with a tangent of one, is elementwise over particles and hence cheap.
@@ -45,7 +45,7 @@ def jacobian(function: VectorFunction, point: Sequence[Any], pattern: Dependence
 
 
 @lru_cache(maxsize=64)
-def colours(pattern: Dependence) -> np.ndarray:
+def colours(pattern: SparsityPattern) -> np.ndarray:
     """A number for each argument, such that no output depends on two arguments of the same number.
 
     One derivative then serves all arguments of a number: the Jacobian of a chain takes as many as a mass has
@@ -61,7 +61,7 @@ def colours(pattern: Dependence) -> np.ndarray:
 
 
 def jacobian_matrix(
-    function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: Dependence
+    function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
 ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
     """Values and Jacobian of a function of a vector: one program for all derivatives, whatever their number."""
     numbers = colours(pattern)
@@ -79,10 +79,10 @@ class Linearisation(Protocol):
         """How many times it is renewed at the state that it has led to."""
         ...
 
-    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]: ...
+    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]: ...
 
     def matrix(
-        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: Dependence
+        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
     ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
         """The function's values and the Jacobian that is taken for its own, as arrays."""
         ...
@@ -103,11 +103,11 @@ class EKF1:
         if not is_whole(self.iterations) or self.iterations < 0:
             raise InputError(f"EKF1: iterations is {self.iterations!r}; it must be a whole number, 0 or more.")
 
-    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
+    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
         return jacobian(function, point, pattern)
 
     def matrix(
-        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: Dependence
+        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
     ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
         return jacobian_matrix(function, point, pattern)
 
@@ -118,11 +118,11 @@ class EKF0:
 
     iterations = 0
 
-    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: Dependence) -> list[Row]:
+    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
         return [[None] * len(point) for _ in pattern]
 
     def matrix(
-        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: Dependence
+        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
     ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
         values = function(point)
         return values, jnp.zeros((len(values), len(point)))

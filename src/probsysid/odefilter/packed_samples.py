@@ -1,4 +1,4 @@
-"""Samples as one matrix, a row each: to send it to a device costs as much as to send one array of a `Sample`."""
+"""Samples as one matrix, a row each: to send it to a device costs as much as to send one array of a `IntervalData`."""
 
 import math
 from collections.abc import Callable
@@ -10,36 +10,36 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from probsysid._internal.packed_tree import Form
-from probsysid.odefilter.unrolled.step import Sample
+from probsysid._internal.packed_tree import TreeSpec
+from probsysid.odefilter.unrolled.step import IntervalData
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["numbers"], meta_fields=["form"])
 @dataclass(frozen=True)
-class Rows:
+class PackedSamples:
     """Samples, as the filter takes them."""
 
     numbers: Float[np.ndarray, "sample number"]
-    form: Form
+    form: TreeSpec
     """Of one sample."""
 
     @classmethod
-    def of(cls, samples: Sample) -> "Rows":
+    def of(cls, samples: IntervalData) -> "PackedSamples":
         """From arrays with the sample axis first."""
         leaves, tree = jax.tree.flatten(samples)
         arrays = [np.asarray(leaf) for leaf in leaves]
         shapes = tuple(array.shape[1:] for array in arrays)
         flat = [array.reshape(len(array), math.prod(shape)) for array, shape in zip(arrays, shapes, strict=True)]
-        form = Form(tree, shapes, tuple(array.dtype.str for array in arrays))
+        form = TreeSpec(tree, shapes, tuple(array.dtype.str for array in arrays))
         return cls(np.concatenate(flat, axis=1, dtype=float), form)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, k: Any) -> Sample:
+    def __getitem__(self, k: Any) -> IntervalData:
         """One sample."""
         return self.form.filled(self.numbers[k])
 
-    def changed(self, change: Callable[[Any], Any]) -> "Rows":
+    def changed(self, change: Callable[[Any], Any]) -> "PackedSamples":
         """With other rows of the same form."""
         return replace(self, numbers=change(self.numbers))

@@ -7,11 +7,11 @@ from typing import Any, Literal
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import choose, is_real, is_whole
 from probsysid.model.model import Model
-from probsysid.odefilter.arrays.step import ArraySystem
+from probsysid.odefilter.arrays.step import ArrayFilter
 from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1, Linearisation
-from probsysid.odefilter.unrolled.step import System
+from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 MAX_SMOOTHNESS = 11
 """Beyond this, factors of the prior lose their meaning in double precision."""
@@ -104,14 +104,14 @@ class Solver:
         """Integration steps a sampling interval."""
         return 1 if self.substeps == "auto" else int(self.substeps)
 
-    def system(self, model: Model, jump_order: int | None = None) -> System:
+    def ode_filter(self, model: Model, jump_order: int | None = None) -> UnrolledFilter:
         """The filter for a model whose inputs' derivative of order `jump_order` jumps at samples (None: never)."""
         layout = self.layout(model)
         self._check_diffusion(model)
         room = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
         assert self.linearisation is not None and not isinstance(self.linearisation, str)
         assert self.diffusion is not None and not isinstance(self.diffusion, (str, float))
-        form = System if layout.size <= LARGEST_UNROLLED else ArraySystem
+        form = UnrolledFilter if layout.size <= LARGEST_UNROLLED else ArrayFilter
         return form(
             model,
             layout,

@@ -28,8 +28,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from probsysid._internal.jax_setup import compiled_whole
-from probsysid.parallel.threads import FEWEST, evenly, in_threads
+from probsysid._internal.jax_setup import jit_fused
+from probsysid.parallel.threads import FEWEST, even_shards, in_threads
 
 Result = TypeVar("Result")
 
@@ -43,17 +43,17 @@ def particle_mesh(particles: int, devices: int | None = None) -> Mesh | None:
     if devices is None and in_threads():
         return None
     available = jax.local_devices()[:devices]  # of this process, in case JAX knows of others
-    count = evenly(particles, len(available), FEWEST if devices is None else 1)
+    count = even_shards(particles, len(available), FEWEST if devices is None else 1)
     return Mesh(np.array(available[:count]), (AXIS,)) if count > 1 else None
 
 
-def dealt(dimensions: int) -> PartitionSpec:
+def particle_spec(dimensions: int) -> PartitionSpec:
     """The last axis over the devices."""
     return PartitionSpec(*[None] * (dimensions - 1), AXIS)
 
 
 @dataclass(frozen=True)
-class OverDevices:
+class ShardedFunction:
     """`function(by_particle, shared)`, compiled to run on all devices, or on so many.
 
     Leaves of the first argument have the particle axis last; every device gets the second whole.  Results are matrices
@@ -67,11 +67,11 @@ class OverDevices:
         mesh = self._mesh(by_particle)
         if mesh is None:
             return self.compiled(by_particle, shared)
-        return self.compiled(_placed(by_particle, mesh), jax.tree.map(lambda leaf: _known(leaf, mesh), shared))
+        return self.compiled(_shard(by_particle, mesh), jax.tree.map(lambda leaf: _known(leaf, mesh), shared))
 
     @cached_property
     def compiled(self) -> Any:
-        return compiled_whole(self._dealt_out)
+        return jit_fused(self._dealt_out)
 
     def _mesh(self, by_particle: Any) -> Mesh | None:
         return particle_mesh(jax.tree.leaves(by_particle)[0].shape[-1], self.devices)
@@ -81,7 +81,7 @@ class OverDevices:
         if mesh is None:
             return self.function(by_particle, shared)
         inputs = (
-            jax.tree.map(lambda leaf: dealt(leaf.ndim), by_particle),
+            jax.tree.map(lambda leaf: particle_spec(leaf.ndim), by_particle),
             jax.tree.map(lambda _: PartitionSpec(), shared),
         )
         outputs = PartitionSpec(None, AXIS)
@@ -89,27 +89,27 @@ class OverDevices:
         return mapped(by_particle, shared)
 
 
-def constrained(tree: Any, devices: int | None = None) -> Any:
-    """Within a compiled function: let its results lie where `OverDevices` wants them."""
+def constrain_sharding(tree: Any, devices: int | None = None) -> Any:
+    """Within a compiled function: let its results lie where `ShardedFunction` wants them."""
     mesh = particle_mesh(jax.tree.leaves(tree)[0].shape[-1], devices)
     if mesh is None:
         return tree
     return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, _place(leaf.ndim, mesh)), tree)
 
 
-def placed(tree: Any, devices: int | None = None) -> Any:
-    """Particles dealt out beforehand, where `OverDevices` wants them."""
+def shard(tree: Any, devices: int | None = None) -> Any:
+    """Particles dealt out beforehand, where `ShardedFunction` wants them."""
     mesh = particle_mesh(jax.tree.leaves(tree)[0].shape[-1], devices)
-    return jax.device_put(tree) if mesh is None else _placed(tree, mesh)
+    return jax.device_put(tree) if mesh is None else _shard(tree, mesh)
 
 
-def everywhere(tree: Any, particles: int, devices: int | None = None) -> Any:
+def replicate(tree: Any, particles: int, devices: int | None = None) -> Any:
     """A copy on every device that so many particles are dealt out to."""
     mesh = particle_mesh(particles, devices)
     return jax.device_put(tree, None if mesh is None else NamedSharding(mesh, PartitionSpec()))
 
 
-def ahead(calls: Iterable[Result], count: int = 2) -> Iterator[Result]:
+def prefetch(calls: Iterable[Result], count: int = 2) -> Iterator[Result]:
     """The results of calls, each of them when so many further calls have been made: devices go on while the host looks
     at an earlier result.  More only take memory."""
     under_way: deque[Result] = deque()
@@ -128,7 +128,7 @@ def rows_of(values: jax.Array, count: int) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
-def _placed(tree: Any, mesh: Mesh) -> Any:
+def _shard(tree: Any, mesh: Mesh) -> Any:
     """Always in the same place: a program compiled for arguments elsewhere is another program."""
 
     def put(leaf: Any) -> Any:
@@ -151,4 +151,4 @@ def _number(value: int, mesh: Mesh) -> jax.Array:
 
 @lru_cache
 def _place(dimensions: int, mesh: Mesh) -> NamedSharding:
-    return NamedSharding(mesh, dealt(dimensions))
+    return NamedSharding(mesh, particle_spec(dimensions))

@@ -25,7 +25,7 @@ FEWEST = 128
 """Particles that are worth a core, or a device: each call costs as much as filtering a few of them over a chunk."""
 
 
-def evenly(particles: int, available: int, fewest: int) -> int:
+def even_shards(particles: int, available: int, fewest: int) -> int:
     """How many can be dealt the same number of particles, so many or more to each; one if none can."""
     possible = range(available, 1, -1)
     return next((n for n in possible if particles % n == 0 and particles >= n * fewest), 1)
@@ -33,18 +33,18 @@ def evenly(particles: int, available: int, fewest: int) -> int:
 
 def in_threads() -> bool:
     """Whether the devices are cores, to be used by threads."""
-    return jax_setup.runs_where_called() and jax.default_backend() == "cpu"
+    return jax_setup.synchronous_dispatch() and jax.default_backend() == "cpu"
 
 
 @lru_cache
-def places(particles: int) -> tuple[slice, ...]:
+def thread_slices(particles: int) -> tuple[slice, ...]:
     """The particles of each core; all of them in one where there is one, or the devices are not cores."""
-    count = evenly(particles, len(jax.local_devices()), FEWEST) if in_threads() else 1
+    count = even_shards(particles, len(jax.local_devices()), FEWEST) if in_threads() else 1
     ends = [particles * k // count for k in range(count + 1)]
     return tuple(slice(*pair) for pair in pairwise(ends))
 
 
-def together(tasks: Sequence[Callable[[threading.Event], Result]]) -> list[Result]:
+def run_parallel(tasks: Sequence[Callable[[threading.Event], Result]]) -> list[Result]:
     """What tasks give that are done at the same time, the first one in this thread.  Where one of them fails or the
     user interrupts, the others are told by the event that nobody waits for them any more."""
     given_up = threading.Event()
@@ -66,7 +66,7 @@ def together(tasks: Sequence[Callable[[threading.Event], Result]]) -> list[Resul
         raise
 
 
-def joined(parts: Sequence[Any]) -> Any:
+def concatenate(parts: Sequence[Any]) -> Any:
     """Matrices of every core's particles as one, on the host; one alone as it is."""
     return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts], axis=-1)
 

@@ -21,9 +21,9 @@ def to_inference_data(posterior: "Posterior", draws: int | None, log_likelihood:
     groups: dict[str, Any] = {
         "posterior": {name: _chain(value[..., chosen]) for name, value in posterior.values.items()}
     }
-    known = bool(posterior._question) or posterior.pickled_question is not None
+    known = bool(posterior._problem) or posterior.pickled_problem is not None
     if known:
-        prior = posterior.question.space.values(posterior.question.space.sample(jax.random.key(seed), len(chosen)))
+        prior = posterior.problem.space.values(posterior.problem.space.sample(jax.random.key(seed), len(chosen)))
         groups["prior"] = {name: _chain(np.asarray(value)) for name, value in prior.items()}
     if known and log_likelihood and posterior.records:
         groups["log_likelihood"] = _log_likelihood(posterior, chosen)
@@ -46,10 +46,10 @@ def _chain(values: np.ndarray) -> np.ndarray:
 
 def _log_likelihood(posterior: "Posterior", chosen: np.ndarray) -> dict[str, np.ndarray]:
     """Log likelihood of each sample given those before it, for some of the draws."""
-    from probsysid.targets.batch_target import Experiment
+    from probsysid.targets.batch_target import BatchTarget
 
     some = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), LIKELIHOOD_DRAWS)).astype(int)]
-    experiment = Experiment(posterior.question, posterior.records, len(some))
+    experiment = BatchTarget(posterior.problem, posterior.records, len(some))
     theta, state, first, rows = posterior.theta[:, some], None, 0, []
     while first < experiment.samples:
         last = experiment.limit(first)

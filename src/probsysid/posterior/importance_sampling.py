@@ -22,9 +22,9 @@ from probsysid._internal.validation import is_whole
 from probsysid.posterior.diagnostics.solver_check import UNRELIABLE, smoothed
 from probsysid.posterior.qmc import balanced
 from probsysid.smc import weights as w
-from probsysid.smc.proposals import Collapsed, Ellipsoid, Mixture, Proposal, StudentMixture
-from probsysid.smc.target import browse
-from probsysid.targets.batch_target import Experiment
+from probsysid.smc.proposals import DegenerateParticles, MixtureDensity, MomentMatchedT, Proposal, StudentTMixture
+from probsysid.smc.target import sweep
+from probsysid.targets.batch_target import BatchTarget
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 PARTS = 8
 """Independent parts of the draws, whose spread gives the error of the evidence."""
 
-FIRST = (Ellipsoid(), Mixture())
+FIRST = (MomentMatchedT(), StudentTMixture())
 """Distributions fitted to the particles: wide tails, because the particles may be few."""
 
 FAMILIES = (
-    Ellipsoid(degrees=None, defensive=0.05),
-    Ellipsoid(degrees=30.0, defensive=0.05),
-    Ellipsoid(degrees=10.0, defensive=0.05),
-    Ellipsoid(degrees=5.0),
-    Mixture(degrees=10.0),
-    Mixture(),
+    MomentMatchedT(degrees=None, defensive=0.05),
+    MomentMatchedT(degrees=30.0, defensive=0.05),
+    MomentMatchedT(degrees=10.0, defensive=0.05),
+    MomentMatchedT(degrees=5.0),
+    StudentTMixture(degrees=10.0),
+    StudentTMixture(),
 )
 """Distributions to choose from when the posterior is known better.  On a nearly Gaussian one with seven quantities a
 draw from the first is worth 0.91, from a Student-t with 10 degrees of freedom 0.83, and 0.67 before the second fit."""
 
-WIDE = (Ellipsoid(degrees=5.0), Mixture())
+WIDE = (MomentMatchedT(degrees=5.0), StudentTMixture())
 """Those of them with the widest tails."""
 
 ROUNDS, GOOD = 4, 0.3
@@ -74,10 +74,10 @@ def refine(posterior: "Posterior", draws: int, seed: int) -> "Posterior":
     target = LogTarget(posterior)
     random = np.random.default_rng([seed, 6])
     count = -(-draws // PARTS) * PARTS
-    fresh = Trial.of([_close_to(posterior, target, random, draws // TRIALS)], target, random, count, PARTS)
+    fresh = ImportanceSample.of([_close_to(posterior, target, random, draws // TRIALS)], target, random, count, PARTS)
     weights, shape = _weights(fresh.ratios)
     if shape >= HEAVY:
-        fresh = Trial.of([_wider(posterior, fresh, random)], target, random, count, PARTS)
+        fresh = ImportanceSample.of([_wider(posterior, fresh, random)], target, random, count, PARTS)
         weights, shape = _weights(fresh.ratios)
     if shape >= UNRELIABLE:
         raise SamplingError(
@@ -86,17 +86,17 @@ def refine(posterior: "Posterior", draws: int, seed: int) -> "Posterior":
         )
     settings = posterior.settings | {
         "particles": count,
-        "refined_from": posterior.population,
+        "refined_from": posterior.run_particles,
         "pareto_shape": shape,
         "sweeps": (posterior.settings["sweeps"] * len(posterior.weights) + target.work) / count,
     }
-    space = posterior.question.space
+    space = posterior.problem.space
     return replace(
         posterior,
         values={name: np.asarray(value) for name, value in space.values(fresh.theta).items()},
         theta=fresh.theta,
         weights=weights,
-        evidence_by_part=w.log_mean(fresh.ratios.reshape(PARTS, -1)),
+        evidence_by_population=w.log_mean(fresh.ratios.reshape(PARTS, -1)),
         settings=settings,
     )
 
@@ -115,12 +115,12 @@ class LogTarget:
     its programs serve."""
 
     def __init__(self, posterior: "Posterior"):
-        question, self.portion = posterior.question, posterior.population
+        problem, self.portion = posterior.problem, posterior.run_particles
         level = None
         if posterior.settings.get("steps_chosen"):
-            level = int(question.solver.steps).bit_length() - 1
-            question = replace(question, solver=replace(question.solver, substeps="auto"))
-        experiment = Experiment(question, posterior.records, self.portion)
+            level = int(problem.solver.steps).bit_length() - 1
+            problem = replace(problem, solver=replace(problem.solver, substeps="auto"))
+        experiment = BatchTarget(problem, posterior.records, self.portion)
         self.target: Any = experiment if level is None else experiment.at(level)
         self.work = 0
 
@@ -133,13 +133,13 @@ class LogTarget:
     def _one(self, theta: np.ndarray) -> np.ndarray:
         count = theta.shape[1]
         filled = np.pad(theta, ((0, 0), (0, self.portion - count)), mode="edge")
-        _, likelihood, energy = browse(self.target, filled, self.target.samples)
+        _, likelihood, energy = sweep(self.target, filled, self.target.samples)
         total = np.asarray(self.target.log_prior(filled)) + likelihood - energy
         return np.where(np.isnan(total), -np.inf, total)[:count]
 
 
 @dataclass(frozen=True)
-class Trial:
+class ImportanceSample:
     """Draws from some distributions, the same number from each, and what is known at them."""
 
     theta: Float[np.ndarray, "dimension draw"]
@@ -150,12 +150,12 @@ class Trial:
     @classmethod
     def of(
         cls,
-        sources: Sequence[StudentMixture],
+        sources: Sequence[MixtureDensity],
         target: LogTarget,
         random: np.random.Generator,
         count: int,
         parts: int = 1,
-    ) -> "Trial":
+    ) -> "ImportanceSample":
         """About so many draws; those of each source in so many independent parts."""
         each = count // (len(sources) * parts)
         theta = np.hstack([balanced(source, random, each) for source in sources for _ in range(parts)])
@@ -171,24 +171,24 @@ class Trial:
         """Of one draw: effective over actual number."""
         return float(w.effective_size(self.ratios[None])[0]) / len(self.ratios)
 
-    def half(self, which: int) -> "Trial":
+    def half(self, which: int) -> "ImportanceSample":
         """Every second draw."""
-        return Trial(self.theta[:, which::2], self.log_target[which::2], self.log_density[which::2])
+        return ImportanceSample(self.theta[:, which::2], self.log_target[which::2], self.log_density[which::2])
 
-    def worth_of(self, other: StudentMixture) -> float:
+    def worth_of(self, other: MixtureDensity) -> float:
         """What a draw from another distribution would be worth: 1 / E[p / q] over the posterior p."""
         ratios = self.log_target - other.log_density(self.theta)
         excess = w.log_sum_exp(self.ratios + ratios) - w.log_sum_exp(self.ratios) - w.log_mean(self.ratios)
         return float(np.exp(-excess))
 
 
-def _close_to(posterior: "Posterior", target: LogTarget, random: np.random.Generator, wanted: int) -> StudentMixture:
+def _close_to(posterior: "Posterior", target: LogTarget, random: np.random.Generator, wanted: int) -> MixtureDensity:
     """A distribution close to the posterior: fitted to the particles, tried, and fitted again to the trials."""
     count = -(-max(wanted, target.portion) // target.portion) * target.portion
     particles, weights = posterior.theta, posterior.weights
     sources = [_fitted(family, random, particles, weights) for family in FIRST]
     for _ in range(ROUNDS):
-        trial = Trial.of(sources, target, random, count)
+        trial = ImportanceSample.of(sources, target, random, count)
         best, worth = _best(FAMILIES, trial, random, particles, weights)
         particles, weights = _pooled(trial, particles, weights)
         sources = [_fitted(best, random, particles, weights)]
@@ -197,7 +197,7 @@ def _close_to(posterior: "Posterior", target: LogTarget, random: np.random.Gener
     return sources[0]
 
 
-def _wider(posterior: "Posterior", draws: "Trial", random: np.random.Generator) -> StudentMixture:
+def _wider(posterior: "Posterior", draws: "ImportanceSample", random: np.random.Generator) -> MixtureDensity:
     """A distribution with wide tails, now that there are many draws to fit it to."""
     best, _ = _best(WIDE, draws, random, posterior.theta, posterior.weights)
     return _fitted(best, random, *_pooled(draws, posterior.theta, posterior.weights))
@@ -205,7 +205,7 @@ def _wider(posterior: "Posterior", draws: "Trial", random: np.random.Generator) 
 
 def _best(
     families: Sequence[Proposal],
-    trial: Trial,
+    trial: ImportanceSample,
     random: np.random.Generator,
     particles: np.ndarray,
     weights: np.ndarray,
@@ -217,7 +217,7 @@ def _best(
 
 
 def _worth(
-    family: Proposal, trial: Trial, random: np.random.Generator, particles: np.ndarray, weights: np.ndarray
+    family: Proposal, trial: ImportanceSample, random: np.random.Generator, particles: np.ndarray, weights: np.ndarray
 ) -> float:
     """Of a draw from what one half of the trial's draws and the particles make of a family, as the other half sees it:
     draws that a distribution was fitted to think too well of it."""
@@ -225,13 +225,13 @@ def _worth(
     for which in (0, 1):
         try:
             fit = family.fit(random, *_pooled(trial.half(which), particles, weights))
-        except Collapsed:
+        except DegenerateParticles:
             return 0.0
         found.append(trial.half(1 - which).worth_of(fit))
     return float(np.mean(found)) if np.all(np.isfinite(found)) else 0.0
 
 
-def _pooled(trial: Trial, particles: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pooled(trial: ImportanceSample, particles: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Draws and particles together, each kind by its effective number."""
     if not np.isfinite(trial.ratios).any():
         return particles, weights
@@ -240,8 +240,8 @@ def _pooled(trial: Trial, particles: np.ndarray, weights: np.ndarray) -> tuple[n
     return np.hstack([trial.theta, particles]), np.append(shares[0] * w.normalise(trial.ratios), shares[1] * weights)
 
 
-def _fitted(family: Proposal, random: np.random.Generator, theta: np.ndarray, weights: np.ndarray) -> StudentMixture:
+def _fitted(family: Proposal, random: np.random.Generator, theta: np.ndarray, weights: np.ndarray) -> MixtureDensity:
     try:
         return family.fit(random, theta, weights)
-    except Collapsed as error:
+    except DegenerateParticles as error:
         raise SamplingError(f"no distribution can be fitted to the particles: {error}.") from None

@@ -21,7 +21,7 @@ from probsysid._version import __version__
 from probsysid.data.record import Record
 from probsysid.model.fingerprint import describe_prior
 from probsysid.model.initial_state import initial_moments
-from probsysid.model.problem import Question
+from probsysid.model.problem import Problem
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.posterior.diagnostics.identifiability import flags
 from probsysid.posterior.diagnostics.residuals import Residuals, analyse, judged
@@ -37,10 +37,10 @@ from probsysid.posterior.simulate import Simulation, simulate
 from probsysid.posterior.states import States, smoothed_states
 from probsysid.smc.checkpoint import write_atomically
 from probsysid.smc.history import History, evidence_error, log_mean_exp
-from probsysid.smc.ibis import Run
+from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.resampling import Systematic
-from probsysid.targets.batch_target import Experiment
+from probsysid.targets.batch_target import BatchTarget
 
 if TYPE_CHECKING:
     import arviz as az
@@ -68,32 +68,37 @@ class Posterior:
     values: dict[str, Float[np.ndarray, "*shape particle"]]
     theta: Float[np.ndarray, "dimension particle"]
     weights: Float[np.ndarray, " particle"]
-    evidence_by_part: Float[np.ndarray, " part"]
+    evidence_by_population: Float[np.ndarray, " population"]
     """Log evidence of each population that resamples by itself: an island, or a half of it."""
     history: History
     settings: dict[str, Any]
     records: tuple[Record, ...] = ()
-    pickled_question: bytes | None = None
-    _question: list[Question] = field(default_factory=list, repr=False)
+    pickled_problem: bytes | None = None
+    _problem: list[Problem] = field(default_factory=list, repr=False)
     errors: tuple[Float[np.ndarray, "sample output"], ...] = ()
     """One-step prediction errors in units of their standard deviation, for each record; empty for a stream."""
 
     @classmethod
     def from_run(
-        cls, run: Run, history: History, question: Question, records: tuple[Record, ...], settings: Mapping[str, Any]
+        cls,
+        run: IBISState,
+        history: History,
+        problem: Problem,
+        records: tuple[Record, ...],
+        settings: Mapping[str, Any],
     ) -> "Posterior":
         """The posterior that a run has arrived at."""
-        values = {name: np.asarray(v) for name, v in question.space.values(run.flat_theta).items()}
+        values = {name: np.asarray(v) for name, v in problem.space.values(run.flat_theta).items()}
         passed = sum(record.samples for record in records) or run.samples
         facts = {
             "version": __version__,
             "created": clock.strftime("%Y-%m-%dT%H:%M:%S"),
-            "model": question.model.name,
+            "model": problem.model.name,
             "particles": int(run.normalised_weights.size),
             "samples": run.samples,
             "sweeps": run.work / run.normalised_weights.size / max(passed, 1),
             "lost": run.lost,
-            "solver": repr(question.solver),
+            "solver": repr(problem.solver),
             "seed": run.seed,
             **settings,
         }
@@ -101,12 +106,12 @@ class Posterior:
             values,
             run.flat_theta,
             run.normalised_weights,
-            run.evidence_by_part,
+            run.evidence_by_population,
             history,
             facts,
             records,
             None,
-            [question],
+            [problem],
         )
 
     # Numbers
@@ -114,12 +119,12 @@ class Posterior:
     @property
     def log_evidence(self) -> float:
         """Log of the probability density of the data under the model and its priors."""
-        return float(log_mean_exp(self.evidence_by_part))
+        return float(log_mean_exp(self.evidence_by_population))
 
     @property
     def log_evidence_error(self) -> float:
         """Standard error of the log evidence, from the spread over islands and their halves; NaN where there is one."""
-        return evidence_error(self.evidence_by_part)
+        return evidence_error(self.evidence_by_population)
 
     @property
     def log_predictive(self) -> Float[np.ndarray, " sample"]:
@@ -134,7 +139,7 @@ class Posterior:
         return float(1 / np.sum(self.weights**2))
 
     @property
-    def population(self) -> int:
+    def run_particles(self) -> int:
         """Particles of the run; fresh draws are not counted."""
         return int(self.settings.get("refined_from", len(self.weights)))
 
@@ -212,7 +217,7 @@ class Posterior:
         They are whitened: standard normal and uncorrelated where model and noise are right.  Their `correlation`,
         `probability` (of being white), `spread` and `plot(...)` tell more.
         """
-        names = self.question.model.output_names
+        names = self.problem.model.output_names
         output = names[0] if output is None else output
         if output not in names:
             raise InputError(f"there is no output {output!r}; the model has: {', '.join(names)}.")
@@ -238,13 +243,13 @@ class Posterior:
             raise InputError("this posterior was loaded without its records; a verdict needs them.")
         if not self.errors:
             return self._with_errors().checked()
-        question, records, theta = self.question, self.records, self.theta
-        steps = question.solver.steps
-        base = log_likelihood(question, records, theta)
-        twice = log_likelihood(with_steps(question, 2 * steps), records, theta)
-        differences = {"integration": log_likelihood(with_steps(question, FINER * steps), records, theta) - base}
-        if question.model_error:
-            plain, rest = without_model_error(question, theta)
+        problem, records, theta = self.problem, self.records, self.theta
+        steps = problem.solver.steps
+        base = log_likelihood(problem, records, theta)
+        twice = log_likelihood(with_steps(problem, 2 * steps), records, theta)
+        differences = {"integration": log_likelihood(with_steps(problem, FINER * steps), records, theta) - base}
+        if problem.model_error:
+            plain, rest = without_model_error(problem, theta)
             differences["model error"] = log_likelihood(plain, records, rest) - base
         found = compare(self.weights, twice - base, self.columns, steps, 2 * steps)
         shares = split(theta, self.weights, self.columns, differences)
@@ -267,9 +272,9 @@ class Posterior:
         return refine(self, draws, seed)
 
     def _with_errors(self) -> "Posterior":
-        question = self.question
-        errors = Experiment(question, self.records, len(self.weights)).one_step_errors(self.theta, self.weights)
-        found = judged(errors, question.model.output_names, question.noise, fixed_steps=False)
+        problem = self.problem
+        errors = BatchTarget(problem, self.records, len(self.weights)).one_step_errors(self.theta, self.weights)
+        found = judged(errors, problem.model.output_names, problem.noise, fixed_steps=False)
         return replace(self, errors=errors, settings=self.settings | {"doubts": found})
 
     def rejuvenations(self) -> pd.DataFrame:
@@ -283,13 +288,13 @@ class Posterior:
     # What the model says
 
     @property
-    def question(self) -> Question:
+    def problem(self) -> Problem:
         """The model, priors and solver behind the posterior."""
-        if not self._question:
-            if self.pickled_question is None:
+        if not self._problem:
+            if self.pickled_problem is None:
                 raise InputError("this posterior was saved without its model; load it with model=...")
-            self._question.append(cloudpickle.loads(self.pickled_question))
-        return self._question[0]
+            self._problem.append(cloudpickle.loads(self.pickled_problem))
+        return self._problem[0]
 
     def simulate(
         self,
@@ -312,7 +317,7 @@ class Posterior:
             steps: integration steps a sample; found automatically if not given.
             seed: of the starts that are drawn.
         """
-        model = self.question.model
+        model = self.problem.model
         chosen = np.arange(len(self.weights)) if particles is None else self.draw_indices(particles)
         weights = self.weights if particles is None else np.full(len(chosen), 1 / len(chosen))
         random = np.random.default_rng([seed, 5])
@@ -340,16 +345,16 @@ class Posterior:
         """Smoothed states on a training record: mean, sd and sample paths, over parameters and integration error."""
         if not self.records:
             raise InputError("this posterior was loaded without its records; states need them.")
-        question, data = self.question, self.records[record]
-        system = question.solver.system(question.model, data.jump_order)
+        problem, data = self.problem, self.records[record]
+        ode_filter = problem.solver.ode_filter(problem.model, data.jump_order)
         theta = jnp.asarray(self.theta[:, self.draw_indices(draws, seed)])
-        values = jax.vmap(question.space.values_of_one, in_axes=-1, out_axes=-1)(theta)
-        particle = jax.vmap(lambda v: question.particle(v, record), in_axes=-1, out_axes=-1)(values)
-        samples = prepare(data, system, question.solver.steps)
-        return smoothed_states(system, particle, samples, data, seed)
+        values = jax.vmap(problem.space.values_of_one, in_axes=-1, out_axes=-1)(theta)
+        particle = jax.vmap(lambda v: problem.particle(v, record), in_axes=-1, out_axes=-1)(values)
+        samples = prepare(data, ode_filter, problem.solver.steps)
+        return smoothed_states(ode_filter, particle, samples, data, seed)
 
     def _parameters(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        model, priors = self.question.model, self.question.priors
+        model, priors = self.problem.model, self.problem.priors
         return {
             name: self.values[name][..., chosen]
             if name in self.values
@@ -361,7 +366,7 @@ class Posterior:
         key = f"noise.{output}"
         if key in self.values:
             return self.values[key]
-        return np.full(len(self.weights), float(self.question.noise[output]))
+        return np.full(len(self.weights), float(self.problem.noise[output]))
 
     def _column(self, name: str) -> np.ndarray:
         if name not in self.columns:
@@ -397,7 +402,7 @@ class Posterior:
         variables |= {
             "weights": ("particle", self.weights),
             "theta": (("dimension", "particle"), self.theta),
-            "evidence_by_part": ("part", self.evidence_by_part),
+            "evidence_by_population": ("population", self.evidence_by_population),
             "ess": (("sample", "island"), self.history.ess),
             "evidence": (("sample", "island"), self.history.evidence),
         }
@@ -408,13 +413,13 @@ class Posterior:
             "rebased": json.dumps([[samples, list(e)] for samples, e in self.history.rebased.items()]),
             "names": json.dumps(list(self.values)),
         }
-        question = cloudpickle.dumps(self.question) if self._question else self.pickled_question
-        if question is not None:
-            variables["question"] = ("byte", np.frombuffer(question, dtype=np.uint8))
+        problem = cloudpickle.dumps(self.problem) if self._problem else self.pickled_problem
+        if problem is not None:
+            variables["problem"] = ("byte", np.frombuffer(problem, dtype=np.uint8))
         return xr.Dataset(variables, attrs=attributes)
 
     @classmethod
-    def load(cls, path: str | Path, *, question: Question | None = None) -> "Posterior":
+    def load(cls, path: str | Path, *, problem: Problem | None = None) -> "Posterior":
         """Read what `save` wrote.
 
         Numbers are read at once.  The model is stored as Python code (cloudpickle) and brought back only when
@@ -433,12 +438,12 @@ class Posterior:
             {name: dataset[f"value:{name}"].values for name in names},
             dataset["theta"].values,
             dataset["weights"].values,
-            dataset["evidence_by_part"].values,
+            dataset["evidence_by_population"].values,
             History(islands, [dataset["ess"].values], [dataset["evidence"].values], rejuvenations, rebased),
             json.loads(dataset.attrs["settings"]),
             (),
-            dataset["question"].values.tobytes() if "question" in dataset else None,
-            [question] if question is not None else [],
+            dataset["problem"].values.tobytes() if "problem" in dataset else None,
+            [problem] if problem is not None else [],
             tuple(dataset[f"errors:{r}"].values for r in range(sum(str(n).startswith("errors:") for n in dataset))),
         )
 
@@ -450,10 +455,10 @@ class Posterior:
         )
 
 
-def prior_descriptions(question: Question) -> dict[str, str]:
+def prior_descriptions(problem: Problem) -> dict[str, str]:
     """The prior of each quantity in words."""
     result = {}
-    for site in question.space.sites:
+    for site in problem.space.sites:
         for name in site.name if isinstance(site.name, tuple) else (site.name,):
             result[name] = describe_prior(site.prior)
     return result

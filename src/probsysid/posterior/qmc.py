@@ -8,7 +8,7 @@ uncertain.  Repetitions with fresh scrambling are independent; their spread is a
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.smc.proposals import StudentMixture
+from probsysid.smc.proposals import MixtureDensity
 
 BITS = 30
 """Of the points' coordinates; what lies below is filled with random bits."""
@@ -23,7 +23,7 @@ def uniforms(random: np.random.Generator, dimension: int, count: int) -> Float[n
     return np.clip(filled, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
 
 
-def balanced(mixture: StudentMixture, random: np.random.Generator, count: int) -> Float[np.ndarray, "dimension draw"]:
+def balanced(mixture: MixtureDensity, random: np.random.Generator, count: int) -> Float[np.ndarray, "dimension draw"]:
     """Draws from a mixture.  Two coordinates of a point choose the component and its width, the others the place."""
     from scipy.special import gammaincinv, ndtri
 

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid.data.record import Record
-from probsysid.odefilter.arrays.step import in_arrays
+from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.smoothing.smoother import smooth_record
-from probsysid.odefilter.unrolled.step import Particle, Sample, System
+from probsysid.odefilter.unrolled.step import IntervalData, Particle, UnrolledFilter
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,14 @@ class States:
         return self.mean[name] - width * self.sd[name], self.mean[name] + width * self.sd[name]
 
 
-def smoothed_states(system: System, particles: Particle, samples: Sample, record: Record, seed: int) -> States:
+def smoothed_states(
+    ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData, record: Record, seed: int
+) -> States:
     """Smooth every particle and mix them with equal weights."""
-    system = in_arrays(system)
-    found = smooth_record(jax.random.key(seed), system, particles, samples, record.time)
+    ode_filter = as_array_filter(ode_filter)
+    found = smooth_record(jax.random.key(seed), ode_filter, particles, samples, record.time)
     whitened = found.innovation / np.sqrt(found.innovation_variance)
-    model, layout = system.model, system.layout
+    model, layout = ode_filter.model, ode_filter.layout
     names = (*model.physical_names, *model.highest_names)
     index = (*layout.physical, *layout.highest)
     return States(

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from probsysid._internal.errors import InputError
 from probsysid._version import __version__
 from probsysid.report.html import residuals
-from probsysid.report.html.elements import Section, document, join, paragraph, picture, table, warning
+from probsysid.report.html.elements import PageSection, document, join, paragraph, picture, table, warning
 from probsysid.report.html.formatting import plain, with_uncertainty
 from probsysid.report.html.sampling import sampling_figure
 from probsysid.report.html.series import data_figure, fit_figure, states_figure
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from probsysid.data.record import Record
     from probsysid.posterior.posterior import Posterior
-    from probsysid.study.resolve import Plan
-    from probsysid.study.run import Result
+    from probsysid.study.resolve import ResolvedStudy
+    from probsysid.study.run import CandidateResult
 
 SPLIT_KEYS = ("verdict", "solver_verdict", "solver_choice", "uncertainty", "uncertainty_split")
 """Settings of a posterior that tell of the integration: shown in a section of their own, if they are there."""
@@ -64,7 +64,7 @@ class Figures:
 # From a study, from a posterior
 
 
-def write_study_page(path: Path, plan: "Plan", results: "Sequence[Result]", study: str) -> None:
+def write_study_page(path: Path, plan: "ResolvedStudy", results: "Sequence[CandidateResult]", study: str) -> None:
     """The report of a study's results."""
     from probsysid.study.run import comparison, versions
 
@@ -79,7 +79,7 @@ def write_study_page(path: Path, plan: "Plan", results: "Sequence[Result]", stud
     write_page(path, content)
 
 
-def _study_model(result: "Result") -> ModelView:
+def _study_model(result: "CandidateResult") -> ModelView:
     from probsysid.study.mathml import equation_of_motion, output_equation
 
     candidate, formulas = result.candidate, result.candidate.formulas
@@ -109,7 +109,7 @@ def write_posterior_page(
     """The report of a posterior with its training records."""
     if not posterior.records:
         raise InputError("this posterior was loaded without its records; a report needs them.")
-    names = posterior.question.model.physical_names
+    names = posterior.problem.model.physical_names
     states, runs = {}, []
     for index, record in enumerate(posterior.records):
         states[index] = posterior.states(index, draws=20)
@@ -129,7 +129,7 @@ def write_posterior_page(
             ModelView(
                 posterior.settings.get("model", "model"),
                 posterior,
-                parameters=posterior.question.model.parameter_names,
+                parameters=posterior.problem.model.parameter_names,
                 states=states,
                 runs=runs,
             )
@@ -169,12 +169,12 @@ def render(content: Content) -> str:
     return text.replace("@@resources@@", resources).replace("@@script@@", script)
 
 
-def _sections(content: Content, figures: Figures) -> Iterable[Section]:
+def _sections(content: Content, figures: Figures) -> Iterable[PageSection]:
     several = len(content.models) > 1
-    yield Section("short", "In short", _short(content))
+    yield PageSection("short", "In short", _short(content))
     if content.comparison is not None:
-        yield Section("comparison", "Comparison", _comparison(content.comparison))
-    yield Section("data", "Data", join(_data(view, figures) for view in content.data))
+        yield PageSection("comparison", "Comparison", _comparison(content.comparison))
+    yield PageSection("data", "Data", join(_data(view, figures) for view in content.data))
     for i, model in enumerate(content.models):
         parts = [
             ("model", "Model", _equations(model)),
@@ -188,10 +188,10 @@ def _sections(content: Content, figures: Figures) -> Iterable[Section]:
         parts = [part for part in parts if part[2]]
         if several:
             body = join(Markup("<h3>{}</h3>{}").format(title, body) for _, title, body in parts)
-            yield Section(f"model{i}", model.name, body)
+            yield PageSection(f"model{i}", model.name, body)
         else:
-            yield from (Section(anchor, title, body) for anchor, title, body in parts)
-    yield Section("settings", "Settings", _settings(content))
+            yield from (PageSection(anchor, title, body) for anchor, title, body in parts)
+    yield PageSection("settings", "Settings", _settings(content))
 
 
 # Sections
@@ -410,7 +410,7 @@ def _states(model: ModelView, figures: Figures) -> Markup:
     for index, states in model.states.items():
         record = model.posterior.records[index]
         parts.append(Markup("<h3>{}</h3>").format(_name(record, index)))
-        names = model.posterior.question.model.physical_names
+        names = model.posterior.problem.model.physical_names
         shown = record[: len(states.time)]
         parts.append(figures.add(states_figure(states, shown, names, units)))
         if len(states.time) < record.samples:

@@ -20,10 +20,10 @@ from jaxtyping import Float
 from probsysid._internal.errors import SamplingError
 from probsysid.smc import ibis
 from probsysid.smc import weights as w
-from probsysid.smc.ibis import Run, Step
+from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
-from probsysid.smc.target import Target, browse
+from probsysid.smc.target import Target, sweep
 
 FIRST = 3
 """Level at the start: particles from the prior may be stiffer than any that stay."""
@@ -37,11 +37,11 @@ SPARE = 0.002
 """The same for going to the coarser level."""
 
 
-class Graded(Target, Protocol):
+class MultilevelTarget(Target, Protocol):
     """A target that comes in levels."""
 
     @property
-    def graded(self) -> bool:
+    def adaptive(self) -> bool:
         """Whether the level is to be chosen; otherwise there is only one."""
         ...
 
@@ -50,25 +50,25 @@ class Graded(Target, Protocol):
         ...
 
 
-class Computed(NamedTuple):
+class LevelEvaluation(NamedTuple):
     """All particles at some level."""
 
     state: Any
-    likelihood: Float[np.ndarray, "part member"]
+    likelihood: Float[np.ndarray, "population member"]
 
 
-def first_level(target: Graded) -> int:
+def first_level(target: MultilevelTarget) -> int:
     """The level of a run that starts."""
-    return FIRST if target.graded else 0
+    return FIRST if target.adaptive else 0
 
 
-def forward(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, Step]:
+def forward(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
     """As `absorb`, at the run's level; after certain numbers of samples the level is looked at."""
-    if not target.graded:
-        return ibis.absorb(run, target, sampler)
+    if not target.adaptive:
+        return ibis.step(run, target, sampler)
     stop = milestone(run.samples)
     try:
-        after, step = ibis.absorb(run, target.at(run.level), sampler, stop)
+        after, step = ibis.step(run, target.at(run.level), sampler, stop)
     except SamplingError:
         if run.level == FINEST:
             raise
@@ -79,17 +79,19 @@ def forward(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, Step]:
     return adjusted, with_change(step, after, adjusted, rejuvenations)
 
 
-def _retreat(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, Step]:
+def _retreat(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
     """The run before the samples that it failed at, at a finer level: too coarse a level may lose every particle."""
-    nothing = Step(np.empty((0, run.islands)), np.empty((0, run.islands)))
+    nothing = StepInfo(np.empty((0, run.islands)), np.empty((0, run.islands)))
     if run.samples == 0:
         return replace(run, level=run.level + 1), nothing
     run, finer = compute(run, target, run.level + 1)
-    changed, rejuvenations = change(run, target, finer, run.level + 1, sampler)
+    changed, rejuvenations = switch_level(run, target, finer, run.level + 1, sampler)
     return changed, with_change(nothing, run, changed, rejuvenations)
 
 
-def with_change(step: Step, before: Run, after: Run, rejuvenations: tuple[Rejuvenation, ...]) -> Step:
+def with_change(
+    step: StepInfo, before: IBISState, after: IBISState, rejuvenations: tuple[Rejuvenation, ...]
+) -> StepInfo:
     """The step, with what a change of level has done after it."""
     rebased = after.evidence_by_island if after.level != before.level else step.rebased
     return step._replace(rejuvenations=step.rejuvenations + rejuvenations, rebased=rebased)
@@ -100,7 +102,7 @@ def milestone(samples: int) -> int:
     return max(2, 1 << samples.bit_length())
 
 
-def adjust(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, tuple[Rejuvenation, ...]]:
+def adjust(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, tuple[Rejuvenation, ...]]:
     """The same posterior at a level that will do: as many levels finer as needed, or one coarser."""
     level = run.level
     rejuvenations: tuple[Rejuvenation, ...] = ()
@@ -108,41 +110,41 @@ def adjust(run: Run, target: Graded, sampler: Sampler) -> tuple[Run, tuple[Rejuv
         run, finer = compute(run, target, run.level + 1)
         if loss(run, finer) <= TOLERANCE:
             break
-        run, more = change(run, target, finer, run.level + 1, sampler)
+        run, more = switch_level(run, target, finer, run.level + 1, sampler)
         rejuvenations += more
     if 0 < run.level == level:
         run, coarser = compute(run, target, run.level - 1)
         if loss(run, coarser) <= SPARE:
-            run, more = change(run, target, coarser, run.level - 1, sampler)
+            run, more = switch_level(run, target, coarser, run.level - 1, sampler)
             rejuvenations += more
     return run, rejuvenations
 
 
-def compute(run: Run, target: Graded, level: int) -> tuple[Run, Computed]:
+def compute(run: IBISState, target: MultilevelTarget, level: int) -> tuple[IBISState, LevelEvaluation]:
     """The run's particles at another level; the run with the work counted."""
-    state, likelihood, energy = browse(target.at(level), run.flat_theta, run.samples)
+    state, likelihood, energy = sweep(target.at(level), run.flat_theta, run.samples)
     factor = 2.0 ** (level - run.level)
     work = factor * target.cost(run.samples) * likelihood.size
     shape = run.log_likelihood.shape
-    return replace(run, work=run.work + work), Computed(state, (likelihood - energy).reshape(shape))
+    return replace(run, work=run.work + work), LevelEvaluation(state, (likelihood - energy).reshape(shape))
 
 
-def restored(run: Run, target: Graded) -> Run:
+def restored(run: IBISState, target: MultilevelTarget) -> IBISState:
     """A run that was saved without the filters' states, with them again."""
     if run.samples == 0 or run.state is not None:
         return run
-    state, _, _ = browse(target.at(run.level) if target.graded else target, run.flat_theta, run.samples)
+    state, _, _ = sweep(target.at(run.level) if target.adaptive else target, run.flat_theta, run.samples)
     return replace(run, state=state)
 
 
-def log_ratios(run: Run, other: Computed) -> Float[np.ndarray, "part member"]:
+def log_ratios(run: IBISState, other: LevelEvaluation) -> Float[np.ndarray, "population member"]:
     """Log likelihood at the other level minus that of the run; minus infinity for what is lost in either."""
     with np.errstate(invalid="ignore"):
         ratios = other.likelihood - run.log_likelihood
     return np.where(np.isfinite(ratios), ratios, -np.inf)
 
 
-def loss(run: Run, other: Computed) -> float:
+def loss(run: IBISState, other: LevelEvaluation) -> float:
     """Share of the effective sample size that going to the other level would cost: 0 for a constant difference."""
     weights = run.normalised_weights
     ratios = log_ratios(run, other).ravel()
@@ -153,9 +155,9 @@ def loss(run: Run, other: Computed) -> float:
     return 1.0 - float((weights @ relative) ** 2 / (weights @ relative**2))
 
 
-def change(
-    run: Run, target: Graded, other: Computed, level: int, sampler: Sampler
-) -> tuple[Run, tuple[Rejuvenation, ...]]:
+def switch_level(
+    run: IBISState, target: MultilevelTarget, other: LevelEvaluation, level: int, sampler: Sampler
+) -> tuple[IBISState, tuple[Rejuvenation, ...]]:
     """The run at another level: by new weights if they are even enough, else in several steps with moves."""
     energy = -log_ratios(run, other)
     weighted = replace(
@@ -165,12 +167,12 @@ def change(
         log_weights=run.log_weights - energy,
         log_likelihood=other.likelihood,
     )
-    if w.evenness(w.effective_size(weighted.log_weights), sampler.part_members) >= sampler.ess:
+    if w.ess_fraction(w.effective_size(weighted.log_weights), sampler.population_size) >= sampler.ess:
         return weighted, ()
     bridge = _Bridge(target.at(run.level), target.at(level), run.samples)
     seed = np.random.SeedSequence([run.seed, run.samples, level]).generate_state(1)[0]
     start = replace(run, samples=1, state=other.state, seed=int(seed))
-    moved, step = ibis.bring_in(start, bridge, sampler, energy, whole=False)
+    moved, step = ibis.temper_sample(start, bridge, sampler, energy, whole=False)
     moved = replace(moved, samples=run.samples, seed=run.seed, level=level)
     return moved, tuple(r._replace(sample=run.samples - 1) for r in step.rejuvenations)
 
@@ -195,7 +197,7 @@ class _Bridge:
         return first + 1
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
-        following, likelihood, energy = browse(self.before if first == 0 else self.after, theta, self.stop)
+        following, likelihood, energy = sweep(self.before if first == 0 else self.after, theta, self.stop)
         total = jnp.asarray(likelihood - energy)
         return (total, -total[None]) if first == 0 else (following, (state - total)[None])
 

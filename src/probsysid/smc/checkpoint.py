@@ -21,11 +21,11 @@ import numpy as np
 
 from probsysid._internal.errors import InputError
 from probsysid.smc.history import History
-from probsysid.smc.ibis import Run
+from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.shares import Share
 
-FORMAT = 3
+FORMAT = 4
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -60,7 +60,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def pack(run: Run, history: History, fingerprint: str, extra: dict[str, np.ndarray] | None = None) -> bytes:
+def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np.ndarray] | None = None) -> bytes:
     """A run and its history as the bytes of a file."""
     scalars = {
         "format": FORMAT,
@@ -102,7 +102,7 @@ def read(path: Path) -> bytes:
 
 def unpack(
     path: Path, fingerprint: str | None = None, content: bytes | None = None
-) -> tuple[Run, History, dict[str, np.ndarray]]:
+) -> tuple[IBISState, History, dict[str, np.ndarray]]:
     """The run in a file; raises unless it belongs to this problem, with these data, settings and seed.  The content is
     given where another host has read it."""
     try:
@@ -121,7 +121,7 @@ def unpack(
             f"the checkpoint {path} belongs to another problem: the model, priors, data, settings or seed differ. "
             "Remove it to start anew, or choose another file."
         )
-    run = Run(
+    run = IBISState(
         samples=scalars["samples"],
         theta=arrays["theta"],
         state=arrays["state"] if arrays["has_state"] else None,

@@ -1,4 +1,4 @@
-"""A move fitted to each part of the population: proposals for all of them, and their density."""
+"""A move fitted to each population: proposals for all of them, and their density."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,34 +10,36 @@ from jaxtyping import Float
 
 from probsysid.smc.moves import Move
 
-Population = Float[np.ndarray, "dimension part member"]
+Populations = Float[np.ndarray, "dimension population member"]
 
 
 @dataclass(frozen=True, eq=False)
-class Fits:
-    """A move, and what it was fitted to be for each part."""
+class FittedMoves:
+    """A move, and what it was fitted to be for each population."""
 
     move: Move
-    of_parts: Sequence[Any]
+    of_populations: Sequence[Any]
 
-    def propose(self, random: np.random.Generator, theta: Population) -> Population:
+    def propose(self, random: np.random.Generator, theta: Populations) -> Populations:
         """New particles."""
         vectors = theta.swapaxes(0, 1)
-        if self._together is not None:
-            proposed = self.move.propose(random, vectors, self._together)
+        if self._stacked is not None:
+            proposed = self.move.propose(random, vectors, self._stacked)
         else:
-            proposed = np.stack([self.move.propose(random, *pair) for pair in zip(vectors, self.of_parts, strict=True)])
+            proposed = np.stack(
+                [self.move.propose(random, *pair) for pair in zip(vectors, self.of_populations, strict=True)]
+            )
         return np.ascontiguousarray(proposed.swapaxes(0, 1))
 
-    def log_density(self, theta: Population) -> Float[np.ndarray, "part member"]:
+    def log_density(self, theta: Populations) -> Float[np.ndarray, "population member"]:
         """Log density of proposals, up to what is the same in both directions."""
         vectors = theta.swapaxes(0, 1)
-        if self._together is not None:
-            return self.move.log_density(vectors, self._together)
-        return np.stack([self.move.log_density(*pair) for pair in zip(vectors, self.of_parts, strict=True)])
+        if self._stacked is not None:
+            return self.move.log_density(vectors, self._stacked)
+        return np.stack([self.move.log_density(*pair) for pair in zip(vectors, self.of_populations, strict=True)])
 
     @cached_property
-    def _together(self) -> Any:
-        """All parts as one, where the move knows how."""
-        together = getattr(self.move, "together", None)
-        return None if together is None else together(self.of_parts)
+    def _stacked(self) -> Any:
+        """All populations as one, where the move knows how."""
+        stacked = getattr(self.move, "stacked", None)
+        return None if stacked is None else stacked(self.of_populations)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from probsysid.smc.ibis import Step
+from probsysid.smc.ibis import StepInfo
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.weights import log_sum_exp
 
@@ -23,7 +23,7 @@ class History:
     """Log evidence of each island after so many samples, where it was found anew or the accuracy was changed: later
     samples add to it."""
 
-    def add(self, step: Step) -> None:
+    def add(self, step: StepInfo) -> None:
         """Note what one step went through."""
         self.ess_pieces.append(step.ess)
         self.evidence_pieces.append(step.evidence)
@@ -80,17 +80,17 @@ def log_mean_exp(values: Float[np.ndarray, "*rows island"]) -> Float[np.ndarray,
     return np.asarray(log_sum_exp(values) - np.log(values.shape[-1]))
 
 
-def evidence_error(by_part: Float[np.ndarray, " part"]) -> float:
-    """Standard error of the log of the mean evidence, from its spread over parts; NaN with one.
+def evidence_error(by_population: Float[np.ndarray, " population"]) -> float:
+    """Standard error of the log of the mean evidence, from its spread over populations; NaN with one.
 
-    Where parts differ by several units, one outweighs the others and the spread of their logarithms says more.
+    Where populations differ by several units, one outweighs the others and the spread of their logarithms says more.
     """
-    count = len(by_part)
+    count = len(by_population)
     if count < 2:
         return float("nan")
-    relative = np.exp(by_part - np.max(by_part))
+    relative = np.exp(by_population - np.max(by_population))
     of_mean = np.std(relative, ddof=1) / np.mean(relative) / np.sqrt(count)
-    of_logs = np.std(by_part, ddof=1) / np.sqrt(count)
+    of_logs = np.std(by_population, ddof=1) / np.sqrt(count)
     return float(of_logs if of_logs > LARGE else of_mean)
 
 

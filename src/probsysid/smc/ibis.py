@@ -4,7 +4,7 @@ Particles carry weights.  Each sample multiplies the weights by its likelihood; 
 uneven, particles are resampled in proportion to them and moved by Markov steps that leave the posterior so far as it
 is.  Each step re-runs the filter over all samples so far for the proposed particles.
 
-The state of a run is `Run`, a plain value; `absorb` takes it forward.  All randomness comes from the seed and the
+The state of a run is `IBISState`, a plain value; `absorb` takes it forward.  All randomness comes from the seed and the
 sample at hand, so that it does not matter in which portions the samples arrive.  Parameters and weights are NumPy
 arrays, the filters' states stay where the target keeps them.
 """
@@ -21,14 +21,14 @@ from probsysid._internal.errors import SamplingError
 from probsysid.hosts import agreed
 from probsysid.smc import weights as w
 from probsysid.smc.options import Sampler
-from probsysid.smc.rejuvenate import Cloud, Rejuvenation, rejuvenate
-from probsysid.smc.target import Target, browse
+from probsysid.smc.rejuvenate import ParticleBatch, Rejuvenation, rejuvenate
+from probsysid.smc.target import Target, sweep
 
 SHORTEST = 8
 """Samples tried ahead right after a rejuvenation; doubled as long as the weights stay even."""
 
 
-class Step(NamedTuple):
+class StepInfo(NamedTuple):
     """What one call of `absorb` went through, sample by sample."""
 
     ess: Float[np.ndarray, "sample island"]
@@ -40,19 +40,19 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
+class IBISState:
     """Everything that a run is at one moment."""
 
     samples: int
-    theta: Float[np.ndarray, "dimension part member"]
+    theta: Float[np.ndarray, "dimension population member"]
     state: Any
-    log_weights: Float[np.ndarray, "part member"]
-    log_likelihood: Float[np.ndarray, "part member"]
-    base_evidence: Float[np.ndarray, " part"]
-    """Log evidence of each part when its weights were last equal."""
+    log_weights: Float[np.ndarray, "population member"]
+    log_likelihood: Float[np.ndarray, "population member"]
+    base_evidence: Float[np.ndarray, " population"]
+    """Log evidence of each population when its weights were last equal."""
     seed: int
     islands: int = 1
-    """Islands that the parts make up, two after two or each by itself."""
+    """Islands that the populations make up, two after two or each by itself."""
     stride: int = SHORTEST
     work: float = 0.0
     """Particle-samples of filtering so far."""
@@ -62,14 +62,14 @@ class Run:
     """Accuracy at which the target is computed (`accuracy.py`)."""
 
     @property
-    def evidence_by_part(self) -> Float[np.ndarray, " part"]:
-        """Log evidence of each part."""
+    def evidence_by_population(self) -> Float[np.ndarray, " population"]:
+        """Log evidence of each population."""
         return self.base_evidence + w.log_mean(self.log_weights)
 
     @property
     def evidence_by_island(self) -> Float[np.ndarray, " island"]:
-        """Log evidence of each island: the mean over its parts."""
-        return w.log_mean(_by_island(self.evidence_by_part, self.islands))
+        """Log evidence of each island: the mean over its populations."""
+        return w.log_mean(_by_island(self.evidence_by_population, self.islands))
 
     @property
     def flat_theta(self) -> Float[np.ndarray, "dimension particle"]:
@@ -77,32 +77,32 @@ class Run:
 
     @property
     def normalised_weights(self) -> Float[np.ndarray, " particle"]:
-        """Weights over all parts, each counting by its evidence."""
+        """Weights over all populations, each counting by its evidence."""
         return w.normalise((self.base_evidence[:, None] + self.log_weights).ravel())
 
 
-def start(target: Target, sampler: Sampler, seed: int, level: int = 0) -> Run:
+def start(target: Target, sampler: Sampler, seed: int, level: int = 0) -> IBISState:
     """Particles from the prior, before any sample."""
     theta = agreed(target.sample_prior(jax.random.key(seed), sampler.particles), "prior")
     if not np.all(np.isfinite(theta)):
         raise SamplingError("the prior gives draws that are not finite; look for extreme scales in the priors.")
     if np.any(np.isnan(target.log_prior(theta))):
         raise SamplingError("the density of the prior is not a number at draws from it; look for errors in the priors.")
-    shape = (sampler.parts, sampler.part_members)
-    return Run(
+    shape = (sampler.populations, sampler.population_size)
+    return IBISState(
         samples=0,
         theta=theta.reshape(theta.shape[0], *shape),
         state=None,
         log_weights=np.zeros(shape),
         log_likelihood=np.zeros(shape),
-        base_evidence=np.zeros(sampler.parts),
+        base_evidence=np.zeros(sampler.populations),
         seed=seed,
         islands=sampler.islands,
         level=level,
     )
 
 
-def absorb(run: Run, target: Target, sampler: Sampler, stop: int | None = None) -> tuple[Run, Step]:
+def step(run: IBISState, target: Target, sampler: Sampler, stop: int | None = None) -> tuple[IBISState, StepInfo]:
     """Bring in some of the samples that have not been seen: at most up to the next rejuvenation, or to `stop`."""
     first = run.samples
     last = min(target.limit(first), target.samples, first + run.stride, target.samples if stop is None else stop)
@@ -110,7 +110,7 @@ def absorb(run: Run, target: Target, sampler: Sampler, stop: int | None = None) 
     energies = np.asarray(rows)[: last - first]
     weighted = w.weigh(run.log_weights, energies)
     run = replace(run, work=run.work + energies.size)
-    even = w.evenness(weighted.ess, sampler.part_members)
+    even = w.ess_fraction(weighted.ess, sampler.population_size)
     low = np.flatnonzero(even < sampler.ess)
     if not len(low):
         return _commit(run, weighted, energies, state, stride=2 * run.stride)
@@ -118,26 +118,28 @@ def absorb(run: Run, target: Target, sampler: Sampler, stop: int | None = None) 
     if at + 1 < last - first:
         state, _ = target.advance(run.state, run.flat_theta, first, first + at + 1)
         run = replace(run, work=run.work + (at + 1) * sampler.particles)
-    before = w.Weighted(*(part[:at] for part in weighted))
+    before = w.ReweightedBlock(*(values[:at] for values in weighted))
     run, step = _commit(run, before, energies[:at], state, stride=SHORTEST)
     whole = bool(even[at] >= sampler.bridge * sampler.ess)
-    run, final = bring_in(run, target, sampler, energies[at].reshape(run.log_weights.shape), whole=whole)
+    run, final = temper_sample(run, target, sampler, energies[at].reshape(run.log_weights.shape), whole=whole)
     return run, _joined(step, final)
 
 
-def temper_all(run: Run, target: Target, sampler: Sampler) -> tuple[Run, Step]:
+def temper_all(run: IBISState, target: Target, sampler: Sampler) -> tuple[IBISState, StepInfo]:
     """Bring in all samples at once by tempering their likelihood: as if they were one."""
     everything = _OneSample(target)
     state, energies = everything.advance(None, run.flat_theta, 0, 1)
     run = replace(run, state=state, work=run.work + target.samples * sampler.particles)
     energy = np.asarray(energies)[0].reshape(run.log_weights.shape)
-    run, step = bring_in(run, everything, sampler, energy, whole=False)
+    run, step = temper_sample(run, everything, sampler, energy, whole=False)
     return replace(run, samples=target.samples), step
 
 
-def _commit(run: Run, weighted: w.Weighted, energies: np.ndarray, state: Any, stride: int) -> tuple[Run, Step]:
+def _commit(
+    run: IBISState, weighted: w.ReweightedBlock, energies: np.ndarray, state: Any, stride: int
+) -> tuple[IBISState, StepInfo]:
     """The run after some samples without rejuvenation."""
-    step = _step(run, weighted.ess, run.base_evidence + weighted.log_mean)
+    step = _step_info(run, weighted.ess, run.base_evidence + weighted.log_mean)
     count = len(energies)
     if count:
         path = np.concatenate([run.log_likelihood.reshape(1, -1), w.finite_or_lost(energies)])
@@ -150,18 +152,18 @@ def _commit(run: Run, weighted: w.Weighted, energies: np.ndarray, state: Any, st
     return replace(run, samples=run.samples + count, state=state, stride=stride), step
 
 
-def _step(run: Run, ess: np.ndarray, evidence: np.ndarray) -> Step:
-    """From (sample, part) to (sample, island): effective sizes add up, the evidence averages."""
-    return Step(_by_island(ess, run.islands).sum(axis=-1), w.log_mean(_by_island(evidence, run.islands)))
+def _step_info(run: IBISState, ess: np.ndarray, evidence: np.ndarray) -> StepInfo:
+    """From (sample, population) to (sample, island): effective sizes add up, the evidence averages."""
+    return StepInfo(_by_island(ess, run.islands).sum(axis=-1), w.log_mean(_by_island(evidence, run.islands)))
 
 
 def _by_island(values: np.ndarray, islands: int) -> np.ndarray:
-    """(..., part) -> (..., island, part of it)."""
+    """(..., population) -> (..., island, population of it)."""
     return values.reshape(*values.shape[:-1], islands, values.shape[-1] // islands)
 
 
-def _joined(first: Step, second: Step) -> Step:
-    return Step(
+def _joined(first: StepInfo, second: StepInfo) -> StepInfo:
+    return StepInfo(
         np.concatenate([first.ess, second.ess]),
         np.concatenate([first.evidence, second.evidence]),
         first.rejuvenations + second.rejuvenations,
@@ -169,7 +171,9 @@ def _joined(first: Step, second: Step) -> Step:
     )
 
 
-def bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *, whole: bool) -> tuple[Run, Step]:
+def temper_sample(
+    run: IBISState, target: Target, sampler: Sampler, energy: np.ndarray, *, whole: bool
+) -> tuple[IBISState, StepInfo]:
     """Bring in one sample that makes the weights too uneven: in one go and then rejuvenate, or share by share.
 
     On entry the run's weights are those before the sample, its state the one after it.
@@ -177,49 +181,49 @@ def bring_in(run: Run, target: Target, sampler: Sampler, energy: np.ndarray, *, 
     sample = run.samples
     energy = w.finite_or_lost(energy)
     lost = int(np.sum(np.isinf(energy) & np.isfinite(run.log_weights)))
-    cloud = Cloud(run.theta, run.log_likelihood, energy, run.state)
+    batch = ParticleBatch(run.theta, run.log_likelihood, energy, run.state)
     done = 0.0
     rejuvenations: list[Rejuvenation] = []
     summed = run.base_evidence
     while done < 1.0:
         rest = 1.0 - done
-        part = rest if whole else min(w.temper(run.log_weights, cloud.energy, sampler.ess), rest)
-        _check_alive(run.log_weights, cloud.energy, part, target, sample)
-        run = replace(run, log_weights=run.log_weights - w.tempered(cloud.energy, part))
-        done = 1.0 if part >= rest else done + part
+        share = rest if whole else min(w.temper(run.log_weights, batch.energy, sampler.ess), rest)
+        _check_alive(run.log_weights, batch.energy, share, target, sample)
+        run = replace(run, log_weights=run.log_weights - w.tempered(batch.energy, share))
+        done = 1.0 if share >= rest else done + share
         # where most particles were lost, the rest may be fewer than the threshold before any of the sample is in
-        few = w.evenness(w.effective_size(run.log_weights), sampler.part_members) < sampler.ess
+        few = w.ess_fraction(w.effective_size(run.log_weights), sampler.population_size) < sampler.ess
         if done < 1.0 or whole or few:
             seeds = (run.seed, 1 + sample, len(rejuvenations))
-            cloud, info, fresh = rejuvenate(cloud, run.log_weights, target, sampler, sample, done, seeds)
+            batch, info, proposal_evidence = rejuvenate(batch, run.log_weights, target, sampler, sample, done, seeds)
             rejuvenations.append(info)
-            summed, product = summed + w.log_mean(run.log_weights), run.evidence_by_part
+            summed, product = summed + w.log_mean(run.log_weights), run.evidence_by_population
             run = replace(
                 run,
-                base_evidence=fresh.better_than(product) if sampler.halves == 2 else product,
+                base_evidence=proposal_evidence.better_than(product) if sampler.halves == 2 else product,
                 log_weights=np.zeros_like(run.log_weights),
                 work=run.work + info.work,
             )
     run = replace(
         run,
         samples=sample + 1,
-        theta=cloud.theta,
-        state=cloud.state,
-        log_likelihood=cloud.likelihood - cloud.energy,
+        theta=batch.theta,
+        state=batch.state,
+        log_likelihood=batch.likelihood - batch.energy,
         lost=run.lost + lost,
     )
     product = summed + w.log_mean(run.log_weights)
     if rejuvenations:
-        correction = float(w.log_mean(run.evidence_by_part) - w.log_mean(product))
+        correction = float(w.log_mean(run.evidence_by_population) - w.log_mean(product))
         rejuvenations[-1] = rejuvenations[-1]._replace(correction=correction)
-    final = _step(run, w.effective_size(run.log_weights)[None], product[None])
+    final = _step_info(run, w.effective_size(run.log_weights)[None], product[None])
     return run, final._replace(rejuvenations=tuple(rejuvenations), rebased=run.evidence_by_island)
 
 
-def _check_alive(log_weights: np.ndarray, energy: np.ndarray, part: float, target: Target, sample: int) -> None:
+def _check_alive(log_weights: np.ndarray, energy: np.ndarray, share: float, target: Target, sample: int) -> None:
     """Raise if an island has no particle left, with the likely cause."""
-    alive = np.isfinite(log_weights - w.tempered(energy, max(part, 1e-300))).any(axis=1)
-    if alive.all() and part > 0:
+    alive = np.isfinite(log_weights - w.tempered(energy, max(share, 1e-300))).any(axis=1)
+    if alive.all() and share > 0:
         return
     where = target.describe(sample)
     if not alive.any():
@@ -254,7 +258,7 @@ class _OneSample:
         return 1
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
-        state, likelihood, energy = browse(self.target, theta, self.target.samples)
+        state, likelihood, energy = sweep(self.target, theta, self.target.samples)
         return state, jnp.asarray(energy - likelihood)[None]
 
     def describe(self, sample: int) -> str:

@@ -13,22 +13,22 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid.smc.proposals import (
-    Ellipsoid,
-    Mixture,
+    MixtureDensity,
+    MomentMatchedT,
     Proposal,
-    StudentMixture,
+    StudentTMixture,
     Vectors,
     Weights,
     cholesky,
     moments,
-    side_by_side,
+    stack_mixtures,
 )
 
 
 class Move(Protocol):
     """A way to propose.  `fit` sees the weighted particles before resampling, `propose` the current ones.
 
-    A move with a method `together`, which makes one of several fits, gets all parts of the population at once, as an
+    A move with a method `stacked`, which makes one of several fits, gets all populations at once, as an
     axis in front of the vectors' two; one without it gets them one after the other.
     """
 
@@ -46,7 +46,7 @@ class Move(Protocol):
         """New particles."""
         ...
 
-    def log_density(self, vectors: Vectors, fitted: Any) -> Float[np.ndarray, "*part member"]:
+    def log_density(self, vectors: Vectors, fitted: Any) -> Float[np.ndarray, "*population member"]:
         """Log density of proposals, up to what is the same in both directions."""
         ...
 
@@ -56,16 +56,16 @@ class Move(Protocol):
 
 
 @dataclass(frozen=True)
-class Independent:
+class IndependentMH:
     """Independent Metropolis-Hastings: proposals do not depend on the particle they may replace.
 
     Args:
-        proposal: the distribution to fit, `Ellipsoid()` or `Mixture()`.
+        proposal: the distribution to fit, `MomentMatchedT()` or `StudentTMixture()`.
         otherwise: the move to fall back to when fewer than `least` of the proposals are accepted; None stays.
         least: share of accepted proposals below which to fall back.
     """
 
-    proposal: Proposal = Ellipsoid()
+    proposal: Proposal = MomentMatchedT()
     otherwise: Move | None = None
     least: float = 0.1
 
@@ -73,19 +73,19 @@ class Independent:
 
     @property
     def name(self) -> str:
-        return f"independent {type(self.proposal).__name__.lower()}"
+        return f"independent {self.proposal.name}"
 
-    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> StudentMixture:
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> MixtureDensity:
         return self.proposal.fit(random, vectors, weights)
 
-    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: StudentMixture) -> Vectors:
+    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: MixtureDensity) -> Vectors:
         return fitted.sample(random, vectors.shape[-1])
 
-    def log_density(self, vectors: Vectors, fitted: StudentMixture) -> Float[np.ndarray, "*part member"]:
+    def log_density(self, vectors: Vectors, fitted: MixtureDensity) -> Float[np.ndarray, "*population member"]:
         return fitted.log_density(vectors)
 
-    def together(self, fits: Sequence[StudentMixture]) -> StudentMixture:
-        return side_by_side(fits)
+    def stacked(self, fits: Sequence[MixtureDensity]) -> MixtureDensity:
+        return stack_mixtures(fits)
 
     def fallback(self, acceptance: float) -> Move:
         return self if self.otherwise is None or acceptance >= self.least else self.otherwise
@@ -119,18 +119,18 @@ class RandomWalk:
         scale = self.shrunk * (2.38 / vectors.shape[-2] ** 0.5 if self.scale is None else self.scale)
         return vectors + scale * fitted @ random.standard_normal(vectors.shape)
 
-    def log_density(self, vectors: Vectors, fitted: np.ndarray) -> Float[np.ndarray, "*part member"]:
+    def log_density(self, vectors: Vectors, fitted: np.ndarray) -> Float[np.ndarray, "*population member"]:
         return np.zeros((*vectors.shape[:-2], vectors.shape[-1]))
 
-    def together(self, fits: Sequence[np.ndarray]) -> np.ndarray:
+    def stacked(self, fits: Sequence[np.ndarray]) -> np.ndarray:
         return np.stack(fits)
 
     def fallback(self, acceptance: float) -> Move:
         return self if acceptance >= self.least else replace(self, shrunk=0.5 * self.shrunk)
 
 
-DEFAULT = Independent(Ellipsoid(), otherwise=Independent(Mixture(), otherwise=RandomWalk()), least=0.3)
+DEFAULT = IndependentMH(MomentMatchedT(), otherwise=IndependentMH(StudentTMixture(), otherwise=RandomWalk()), least=0.3)
 """Student-t on the moments; a mixture where that is a poor fit; a random walk where that is, too."""
 
-PAPER = Independent(Ellipsoid(degrees=None, defensive=0.0))
+PAPER = IndependentMH(MomentMatchedT(degrees=None, defensive=0.0))
 """Gaussian on the weighted moments."""

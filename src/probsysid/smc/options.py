@@ -6,15 +6,15 @@ from typing import Any, Literal
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import choose, is_real, is_whole
 from probsysid.smc import moves
-from probsysid.smc.moves import Independent, Move, RandomWalk
-from probsysid.smc.proposals import Mixture
+from probsysid.smc.moves import IndependentMH, Move, RandomWalk
+from probsysid.smc.proposals import StudentTMixture
 from probsysid.smc.resampling import SCHEMES, Multinomial, Resampling, Systematic
 
 MOVES: dict[str, Move] = {
     "default": moves.DEFAULT,
     "gaussian": moves.PAPER,
-    "student": Independent(),
-    "mixture": Independent(Mixture()),
+    "student": IndependentMH(),
+    "mixture": IndependentMH(StudentTMixture()),
     "random-walk": RandomWalk(),
 }
 PATHS = ("data", "likelihood")
@@ -84,24 +84,24 @@ class Sampler:
         return replace(chosen, **changes)
 
     @property
-    def members(self) -> int:
+    def island_size(self) -> int:
         """Particles of one island."""
         return self.particles // self.islands
 
     @property
     def halves(self) -> int:
         """Parts that an island is made of: 2, or 1 where it stays whole."""
-        return 2 if self.cross_fit and self.members >= SMALLEST and self.members % (2 * self.chain) == 0 else 1
+        return 2 if self.cross_fit and self.island_size >= SMALLEST and self.island_size % (2 * self.chain) == 0 else 1
 
     @property
-    def parts(self) -> int:
+    def populations(self) -> int:
         """Populations that resample by themselves."""
         return self.islands * self.halves
 
     @property
-    def part_members(self) -> int:
-        """Particles of one part."""
-        return self.particles // self.parts
+    def population_size(self) -> int:
+        """Particles of one population."""
+        return self.particles // self.populations
 
     def _check_divisible(self) -> None:
         if self.particles % (self.islands * self.chain):
@@ -111,5 +111,5 @@ class Sampler:
                 f"sampler: {self.particles} particles do not divide into {self.islands} islands"
                 f"{f' with chains of {self.chain}' if self.chain > 1 else ''}; take {nearest}."
             )
-        if self.members // self.chain < 2:
+        if self.island_size // self.chain < 2:
             raise InputError(f"sampler: {self.particles} particles in {self.islands} islands leave fewer than 2 each.")

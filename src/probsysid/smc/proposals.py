@@ -1,20 +1,20 @@
 """Where to propose new particles: distributions fitted to the weighted ones (paper, eq. IMH).
 
-A proposal is fitted to the particles of one island in unconstrained coordinates.  Every family here ends as a mixture
-of Student-t or Gaussian components, which can be sampled and whose density can be evaluated: all that the acceptance
-ratio needs.
+A proposal is fitted to the particles of one or several populations in unconstrained coordinates.  Every family here
+ends as a mixture of Student-t or Gaussian components, which can be sampled and whose density can be evaluated: all that
+the acceptance ratio needs.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from jaxtyping import Float
 
-Vectors = Float[np.ndarray, "*part dimension member"]
+Vectors = Float[np.ndarray, "*population dimension member"]
 Weights = Float[np.ndarray, " member"]
 
 JITTER = 1e-9
@@ -24,35 +24,35 @@ RIDGE = 1e-2
 """Variance added to each mixture component, in units of the whole cloud: keeps it off single particles."""
 
 
-class Collapsed(ValueError):
+class DegenerateParticles(ValueError):
     """The particles do not span the space: no distribution can be fitted to them."""
 
 
 @dataclass(frozen=True, eq=False)
-class StudentMixture:
+class MixtureDensity:
     """A mixture of Student-t distributions; without degrees of freedom, of Gaussians.
 
-    Several mixtures, one a part of the population, are one with further axes in front.
+    Several mixtures, one for each population, are one with further axes in front.
     """
 
-    shares: Float[np.ndarray, "*part component"]
-    means: Float[np.ndarray, "*part component dimension"]
-    factors: Float[np.ndarray, "*part component dimension dimension"]
+    shares: Float[np.ndarray, "*population component"]
+    means: Float[np.ndarray, "*population component dimension"]
+    factors: Float[np.ndarray, "*population component dimension dimension"]
     degrees: float | None
 
     def sample(self, random: np.random.Generator, count: int) -> Vectors:
         """Independent draws."""
-        parts, dimension = self.shares.shape[:-1], self.means.shape[-1]
+        populations, dimension = self.shares.shape[:-1], self.means.shape[-1]
         ends = np.cumsum(self.shares, axis=-1)[..., :-1, None]
-        component = np.sum(random.random((*parts, 1, count)) >= ends, axis=-2)
-        normals = random.standard_normal((*parts, dimension, count))
+        component = np.sum(random.random((*populations, 1, count)) >= ends, axis=-2)
+        normals = random.standard_normal((*populations, dimension, count))
         if self.degrees is not None:
-            normals /= np.sqrt(random.chisquare(self.degrees, (*parts, 1, count)) / self.degrees)
-        every = _of_components(self.factors, normals)
+            normals /= np.sqrt(random.chisquare(self.degrees, (*populations, 1, count)) / self.degrees)
+        every = _component_products(self.factors, normals)
         every += self.means[..., None]
         return np.take_along_axis(every, component[..., None, None, :], axis=-3)[..., 0, :, :]
 
-    def log_density(self, vectors: Vectors) -> Float[np.ndarray, "*part member"]:
+    def log_density(self, vectors: Vectors) -> Float[np.ndarray, "*population member"]:
         """Log density at each vector."""
         logs = self._log_densities(vectors)
         with np.errstate(divide="ignore"):
@@ -61,11 +61,11 @@ class StudentMixture:
         logs -= top
         return top[..., 0, :] + np.log(np.sum(np.exp(logs, out=logs), axis=-2))
 
-    def _log_densities(self, vectors: Vectors) -> Float[np.ndarray, "*part component member"]:
+    def _log_densities(self, vectors: Vectors) -> Float[np.ndarray, "*population component member"]:
         """Of every component.  The factors are tiny: a threaded triangular solver costs a hundred times more on a busy
         machine than a product with their inverses."""
         dimension, degrees = vectors.shape[-2], self.degrees
-        white = _of_components(self._inverses, vectors)
+        white = _component_products(self._inverses, vectors)
         white -= self._inverses @ self.means[..., None]
         distances = np.sum(np.square(white, out=white), axis=-2)
         constants = np.sum(np.log(np.diagonal(self._inverses, axis1=-2, axis2=-1)), axis=-1)[..., None]
@@ -76,22 +76,22 @@ class StudentMixture:
         return constants + scale - total * np.log1p(distances / degrees)
 
     @cached_property
-    def _inverses(self) -> Float[np.ndarray, "*part component dimension dimension"]:
+    def _inverses(self) -> Float[np.ndarray, "*population component dimension dimension"]:
         return np.linalg.inv(self.factors)
 
 
-def _of_components(
-    matrices: Float[np.ndarray, "*part component dimension dimension"], vectors: Vectors
-) -> Float[np.ndarray, "*part component dimension member"]:
-    """The products of all components' matrices with the same vectors, as one product a part."""
+def _component_products(
+    matrices: Float[np.ndarray, "*population component dimension dimension"], vectors: Vectors
+) -> Float[np.ndarray, "*population component dimension member"]:
+    """The products of all components' matrices with the same vectors, as one product for each population."""
     components, dimension = matrices.shape[-3:-1]
     tall = matrices.reshape(*matrices.shape[:-3], components * dimension, dimension)
     return (tall @ vectors).reshape(*vectors.shape[:-2], components, dimension, vectors.shape[-1])
 
 
-def side_by_side(mixtures: Sequence[StudentMixture]) -> StudentMixture:
-    """Mixtures of one family, one a part."""
-    return StudentMixture(
+def stack_mixtures(mixtures: Sequence[MixtureDensity]) -> MixtureDensity:
+    """Mixtures of one family, one for each population."""
+    return MixtureDensity(
         np.stack([mixture.shares for mixture in mixtures]),
         np.stack([mixture.means for mixture in mixtures]),
         np.stack([mixture.factors for mixture in mixtures]),
@@ -102,7 +102,10 @@ def side_by_side(mixtures: Sequence[StudentMixture]) -> StudentMixture:
 class Proposal(Protocol):
     """A family of distributions that can be fitted to weighted particles."""
 
-    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> StudentMixture: ...
+    @property
+    def name(self) -> str: ...
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> MixtureDensity: ...
 
 
 def moments(vectors: Vectors, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
@@ -116,16 +119,16 @@ def cholesky(covariance: np.ndarray) -> np.ndarray:
     """Cholesky factor, or a stack of them, after a relative jitter; computed for unit variances and scaled back."""
     sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
     if not (np.all(np.isfinite(sd)) and np.all(sd > 0)):
-        raise Collapsed("a variance is zero")
+        raise DegenerateParticles("a variance is zero")
     scaled = covariance / (sd[..., :, None] * sd[..., None, :]) + JITTER * np.eye(sd.shape[-1])
     try:
         return sd[..., :, None] * np.linalg.cholesky(scaled)
     except np.linalg.LinAlgError:
-        raise Collapsed("the covariance is singular") from None
+        raise DegenerateParticles("the covariance is singular") from None
 
 
 @dataclass(frozen=True)
-class Ellipsoid:
+class MomentMatchedT:
     """One Student-t (or Gaussian) on the weighted moments, with a wide defensive part.
 
     Args:
@@ -138,10 +141,12 @@ class Ellipsoid:
     defensive: float = 0.1
     width: float = 2.5
 
-    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> StudentMixture:
+    name: ClassVar[str] = "moment-matched t"
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> MixtureDensity:
         mean, covariance = moments(vectors, weights)
         factor = cholesky(covariance)
-        return StudentMixture(
+        return MixtureDensity(
             np.array([1 - self.defensive, self.defensive]),
             np.stack([mean, mean]),
             np.stack([factor, self.width * factor]),
@@ -150,7 +155,7 @@ class Ellipsoid:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class StudentTMixture:
     """Several Student-t components found by weighted expectation maximisation: for ridges and several modes.
 
     Args:
@@ -165,13 +170,15 @@ class Mixture:
     defensive: float = 0.1
     iterations: int = 20
 
-    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> StudentMixture:
+    name: ClassVar[str] = "Student-t mixture"
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> MixtureDensity:
         mean, covariance = moments(vectors, weights)
         factor = cholesky(covariance)
         white = np.linalg.inv(factor) @ (vectors - mean[:, None])
         shares, centres, covariances = self._maximise(random, white, weights)
         factors = factor @ cholesky(covariances)
-        return StudentMixture(
+        return MixtureDensity(
             np.append((1 - self.defensive) * shares, self.defensive),
             np.vstack([mean + centres @ factor.T, mean]),
             np.concatenate([factors, factor[None]]),

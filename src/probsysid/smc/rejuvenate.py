@@ -6,8 +6,8 @@ The distribution to be left as it is, in the middle of bringing in a sample with
 
 A proposal fitted to the particles that it is to replace knows them too well: its density at them is too high, they
 leave too easily, and mass in narrow places is lost.  So an island has two halves that share no ancestors, and what
-moves a half was fitted to other ones (docs/decisions.md).  A half, or an island that stays whole, is a *part*; parts
-moved by the same proposal are a *group*.
+moves a half was fitted to other ones (docs/decisions.md).  A half, or an island that stays whole, is a *population*;
+populations moved by the same proposal are a *group*.
 """
 
 from dataclasses import dataclass
@@ -20,32 +20,32 @@ from probsysid._internal.errors import SamplingError
 from probsysid.hosts import agreed
 from probsysid.smc import shares
 from probsysid.smc import weights as w
-from probsysid.smc.evidence import Fresh
-from probsysid.smc.fits import Fits
+from probsysid.smc.evidence import ProposalEvidence
+from probsysid.smc.fits import FittedMoves
 from probsysid.smc.moves import Move
 from probsysid.smc.options import Sampler
-from probsysid.smc.proposals import Collapsed
-from probsysid.smc.target import Target, browse
+from probsysid.smc.proposals import DegenerateParticles
+from probsysid.smc.target import Target, sweep
 
 GROUPS = 4
 """Each of so many groups is moved by a proposal fitted to the others: the more, the better it fits, and the longer
 fitting takes."""
 
 
-class Cloud(NamedTuple):
+class ParticleBatch(NamedTuple):
     """Particles in the middle of a sample."""
 
-    theta: Float[np.ndarray, "dimension part member"]
-    likelihood: Float[np.ndarray, "part member"]
+    theta: Float[np.ndarray, "dimension population member"]
+    likelihood: Float[np.ndarray, "population member"]
     """Log likelihood of all samples before."""
-    energy: Float[np.ndarray, "part member"]
+    energy: Float[np.ndarray, "population member"]
     """Energy of the sample."""
     state: Any
     """The filters' states after the sample."""
     prior: Any = None
-    """Log prior, (part, member), once it has been asked for."""
+    """Log prior, (population, member), once it has been asked for."""
     proposal: Any = None
-    """Log density of the current proposals, (part, member), once it has been asked for."""
+    """Log density of the current proposals, (population, member), once it has been asked for."""
 
 
 class Rejuvenation(NamedTuple):
@@ -70,32 +70,32 @@ class Rejuvenation(NamedTuple):
     """By how much the log evidence was corrected when proposals told it anew, noted with the last one of a sample."""
 
 
-class Stats(NamedTuple):
+class MoveStats(NamedTuple):
     """How the moves went."""
 
     rates: list[float]
     moved: float
     proposals: int
     kind: str
-    fresh: Fresh
+    proposal_evidence: ProposalEvidence
 
 
 def rejuvenate(
-    cloud: Cloud,
-    log_weights: Float[np.ndarray, "part member"],
+    batch: ParticleBatch,
+    log_weights: Float[np.ndarray, "population member"],
     target: Target,
     sampler: Sampler,
     sample: int,
     share: float,
     seeds: tuple[int, ...],
-) -> tuple[Cloud, Rejuvenation, Fresh]:
+) -> tuple[ParticleBatch, Rejuvenation, ProposalEvidence]:
     """Equally weighted particles with the same distribution as the weighted ones, how it went, and what the proposals
     tell of the evidence."""
     weights = w.normalise(log_weights)
     ancestors = agreed(_ancestors(sampler, weights, seeds), "ancestors")
-    moving = _Moving(cloud.theta, weights, target, sampler, sample, share, seeds)
-    chosen = _copies(moving.with_prior(cloud), ancestors)
-    moved, stats = moving.chains(chosen) if sampler.chain > 1 else moving.until_moved(chosen)
+    moving = _Moving(batch.theta, weights, target, sampler, sample, share, seeds)
+    chosen = _copies(moving.with_prior(batch), ancestors)
+    moved, stats = moving.waste_free(chosen) if sampler.chain > 1 else moving.until_moved(chosen)
     info = Rejuvenation(
         sample=sample,
         share=share,
@@ -107,26 +107,26 @@ def rejuvenate(
         work=float(stats.proposals * target.cost(sample + 1)),
         kind=stats.kind,
     )
-    return moved, info, stats.fresh
+    return moved, info, stats.proposal_evidence
 
 
 def _ancestors(sampler: Sampler, weights: np.ndarray, seeds: tuple[int, ...]) -> np.ndarray:
-    """Indices of the chosen members, (part, count)."""
+    """Indices of the chosen members, (population, count)."""
     random = np.random.default_rng([*seeds, 0])
     scheme: Any = sampler.resampling
-    return np.stack([scheme(random, part, sampler.part_members // sampler.chain) for part in weights])
+    return np.stack([scheme(random, population, sampler.population_size // sampler.chain) for population in weights])
 
 
-def _copies(cloud: Cloud, ancestors: np.ndarray) -> Cloud:
-    """Copies of the chosen members of each part."""
-    parts, members = cloud.energy.shape
-    positions = (ancestors + members * np.arange(parts)[:, None]).ravel()
-    return Cloud(
-        np.take_along_axis(cloud.theta, ancestors[None], axis=2),
-        np.take_along_axis(cloud.likelihood, ancestors, axis=1),
-        np.take_along_axis(cloud.energy, ancestors, axis=1),
-        shares.copied(cloud.state, positions),
-        np.take_along_axis(cloud.prior, ancestors, axis=1),
+def _copies(batch: ParticleBatch, ancestors: np.ndarray) -> ParticleBatch:
+    """Copies of the chosen members of each population."""
+    populations, members = batch.energy.shape
+    positions = (ancestors + members * np.arange(populations)[:, None]).ravel()
+    return ParticleBatch(
+        np.take_along_axis(batch.theta, ancestors[None], axis=2),
+        np.take_along_axis(batch.likelihood, ancestors, axis=1),
+        np.take_along_axis(batch.energy, ancestors, axis=1),
+        shares.copied(batch.state, positions),
+        np.take_along_axis(batch.prior, ancestors, axis=1),
     )
 
 
@@ -142,130 +142,130 @@ class _Moving:
     share: float
     seeds: tuple[int, ...]
 
-    def until_moved(self, cloud: Cloud) -> tuple[Cloud, Stats]:
+    def until_moved(self, batch: ParticleBatch) -> tuple[ParticleBatch, MoveStats]:
         """Repeat moves until nearly every particle has moved."""
-        cloud, fits = self._begin(self.sampler.move, cloud)
-        moved = np.zeros(cloud.energy.shape, dtype=bool)
+        batch, fits = self._begin(self.sampler.move, batch)
+        moved = np.zeros(batch.energy.shape, dtype=bool)
         rates: list[float] = []
-        fresh = Fresh()
+        proposal_evidence = ProposalEvidence()
         while True:
-            cloud, accepted, *ratios = self._once(len(rates), cloud, fits)
+            batch, accepted, *ratios = self._once(len(rates), batch, fits)
             moved |= accepted
             rates.append(float(accepted.mean()))
-            fresh = fresh.with_more(fits.move, *ratios)
+            proposal_evidence = proposal_evidence.with_more(fits.move, *ratios)
             share = float(moved.mean())
             if share >= self.sampler.moved or len(rates) == self.sampler.max_moves:
-                return cloud, Stats(rates, share, len(rates) * moved.size, fits.move.name, fresh)
-            cloud, fits = self._follow(cloud, fits, rates[-1])
+                return batch, MoveStats(rates, share, len(rates) * moved.size, fits.move.name, proposal_evidence)
+            batch, fits = self._follow(batch, fits, rates[-1])
 
-    def chains(self, cloud: Cloud) -> tuple[Cloud, Stats]:
+    def waste_free(self, batch: ParticleBatch) -> tuple[ParticleBatch, MoveStats]:
         """Waste-free (Dau and Chopin 2022): chains from fewer particles, all of whose states are kept."""
-        cloud, fits = self._begin(self.sampler.move, cloud)
-        links = [cloud]
+        batch, fits = self._begin(self.sampler.move, batch)
+        links = [batch]
         rates: list[float] = []
-        fresh = Fresh()
-        moved = np.zeros(cloud.energy.shape, dtype=bool)
+        proposal_evidence = ProposalEvidence()
+        moved = np.zeros(batch.energy.shape, dtype=bool)
         for k in range(self.sampler.chain - 1):
             if k:
-                cloud, fits = self._follow(cloud, fits, rates[-1])
-            cloud, accepted, *ratios = self._once(k, cloud, fits)
-            links.append(cloud)
+                batch, fits = self._follow(batch, fits, rates[-1])
+            batch, accepted, *ratios = self._once(k, batch, fits)
+            links.append(batch)
             moved |= accepted
             rates.append(float(accepted.mean()))
-            fresh = fresh.with_more(fits.move, *ratios)
+            proposal_evidence = proposal_evidence.with_more(fits.move, *ratios)
         share = float(moved.mean())
-        return _side_by_side(links), Stats(rates, share, len(rates) * moved.size, fits.move.name, fresh)
+        return _side_by_side(links), MoveStats(rates, share, len(rates) * moved.size, fits.move.name, proposal_evidence)
 
-    def _follow(self, cloud: Cloud, fits: Fits, acceptance: float) -> tuple[Cloud, Fits]:
+    def _follow(self, batch: ParticleBatch, fits: FittedMoves, acceptance: float) -> tuple[ParticleBatch, FittedMoves]:
         """The move to go on with, fitted anew if it is another one."""
         following = fits.move.fallback(acceptance)
-        return (cloud, fits) if following == fits.move else self._begin(following, cloud)
+        return (batch, fits) if following == fits.move else self._begin(following, batch)
 
-    def _begin(self, move: Any, cloud: Cloud) -> tuple[Cloud, Fits]:
+    def _begin(self, move: Any, batch: ParticleBatch) -> tuple[ParticleBatch, FittedMoves]:
         """Fit a kind of move: the cloud with the density of its proposals, and the fits."""
         fits = self._fit(move)
-        return cloud._replace(proposal=fits.log_density(cloud.theta)), fits
+        return batch._replace(proposal=fits.log_density(batch.theta)), fits
 
     @property
-    def _group_of_part(self) -> Int[np.ndarray, " part"]:
+    def _group_of_population(self) -> Int[np.ndarray, " population"]:
         """Parts of one group share a proposal: every fourth of them, or every whole island by itself."""
-        parts = np.arange(len(self.weights))
-        return parts if self.sampler.halves == 1 else parts % GROUPS
+        populations = np.arange(len(self.weights))
+        return populations if self.sampler.halves == 1 else populations % GROUPS
 
-    def _fit(self, move: Move) -> Fits:
+    def _fit(self, move: Move) -> FittedMoves:
         """One proposal a group."""
         random = np.random.default_rng([*self.seeds, 1])
         try:
             of_groups = [move.fit(random, *source) for source in self._sources()]
-        except Collapsed as error:
+        except DegenerateParticles as error:
             raise SamplingError(
                 f"the particles have collapsed at {self.target.describe(self.sample)}: {error}. Likely causes: too "
                 "few particles, a prior with hardly any mass where the data are, or a noise level fixed far too low.",
                 self.sample,
             ) from None
-        return Fits(move, [of_groups[group] for group in self._group_of_part])
+        return FittedMoves(move, [of_groups[group] for group in self._group_of_population])
 
     def _sources(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The particles and weights that each group's proposal is fitted to: those of all other groups, or of all where
         too few are left of those; of a whole island its own."""
-        group_of_part = self._group_of_part
-        groups = range(group_of_part.max() + 1)
+        group_of_population = self._group_of_population
+        groups = range(group_of_population.max() + 1)
         if self.sampler.halves == 1:
-            sources = [self._pooled(group_of_part == group) for group in groups]
+            sources = [self._pooled(group_of_population == group) for group in groups]
             for source in sources:
                 _check_span(*source)
             return sources
-        others = [self._pooled(group_of_part != group) for group in groups]
+        others = [self._pooled(group_of_population != group) for group in groups]
         if all(_different(*other) > len(self.theta) for other in others):
             return others
-        everything = self._pooled(np.ones_like(group_of_part, dtype=bool))
+        everything = self._pooled(np.ones_like(group_of_population, dtype=bool))
         _check_span(*everything)
         return [other if _different(*other) > len(self.theta) else everything for other in others]
 
-    def _pooled(self, parts: Bool[np.ndarray, " part"]) -> tuple[np.ndarray, np.ndarray]:
-        """Particles of some parts and their weights, every part counting as much as another."""
-        weights = self.weights[parts]
-        return self.theta[:, parts].reshape(len(self.theta), -1), weights.ravel() / len(weights)
+    def _pooled(self, populations: Bool[np.ndarray, " population"]) -> tuple[np.ndarray, np.ndarray]:
+        """Particles of some populations and their weights, every one counting as much as another."""
+        weights = self.weights[populations]
+        return self.theta[:, populations].reshape(len(self.theta), -1), weights.ravel() / len(weights)
 
-    def with_prior(self, cloud: Cloud) -> Cloud:
+    def with_prior(self, batch: ParticleBatch) -> ParticleBatch:
         """The cloud with its log prior, which earlier moves may have left with it."""
-        if cloud.prior is not None:
-            return cloud
-        flat = cloud.theta.reshape(len(cloud.theta), -1)
-        return cloud._replace(prior=np.asarray(self.target.log_prior(flat)).reshape(cloud.energy.shape))
+        if batch.prior is not None:
+            return batch
+        flat = batch.theta.reshape(len(batch.theta), -1)
+        return batch._replace(prior=np.asarray(self.target.log_prior(flat)).reshape(batch.energy.shape))
 
     def _once(
-        self, k: int, cloud: Cloud, fits: Fits
-    ) -> tuple[Cloud, Bool[np.ndarray, "part member"], np.ndarray, np.ndarray]:
+        self, k: int, batch: ParticleBatch, fits: FittedMoves
+    ) -> tuple[ParticleBatch, Bool[np.ndarray, "population member"], np.ndarray, np.ndarray]:
         """One Metropolis-Hastings step for every particle, with the full ratio: the particles after it, which of them
         moved, and log of target over proposal density, before at the particles and at the proposals."""
         random = np.random.default_rng([*self.seeds, 2, k])
-        theta = agreed(fits.propose(random, cloud.theta), "proposals")
+        theta = agreed(fits.propose(random, batch.theta), "proposals")
         proposed = self._evaluate(theta)._replace(proposal=fits.log_density(theta))
         with np.errstate(invalid="ignore"):  # a proposal outside the prior or lost on the way: refused below
-            ratio, proposed_ratio = (self._log_target(c) - c.proposal for c in (cloud, proposed))
+            ratio, proposed_ratio = (self._log_target(c) - c.proposal for c in (batch, proposed))
             log_ratio = proposed_ratio - ratio
         accepted = np.log(random.random(log_ratio.shape)) < np.where(np.isnan(log_ratio), -np.inf, log_ratio)
         accepted = agreed(accepted, "acceptance")
-        chosen = Cloud(
-            np.where(accepted, proposed.theta, cloud.theta),
-            np.where(accepted, proposed.likelihood, cloud.likelihood),
-            np.where(accepted, proposed.energy, cloud.energy),
-            shares.chosen(accepted.ravel(), proposed.state, cloud.state),
-            np.where(accepted, proposed.prior, cloud.prior),
-            np.where(accepted, proposed.proposal, cloud.proposal),
+        chosen = ParticleBatch(
+            np.where(accepted, proposed.theta, batch.theta),
+            np.where(accepted, proposed.likelihood, batch.likelihood),
+            np.where(accepted, proposed.energy, batch.energy),
+            shares.chosen(accepted.ravel(), proposed.state, batch.state),
+            np.where(accepted, proposed.prior, batch.prior),
+            np.where(accepted, proposed.proposal, batch.proposal),
         )
         return chosen, accepted, ratio, proposed_ratio
 
-    def _evaluate(self, theta: np.ndarray) -> Cloud:
+    def _evaluate(self, theta: np.ndarray) -> ParticleBatch:
         """The filter over all samples so far."""
         shape, flat = theta.shape[1:], theta.reshape(theta.shape[0], -1)
-        state, likelihood, energy = browse(self.target, flat, self.sample + 1)
+        state, likelihood, energy = sweep(self.target, flat, self.sample + 1)
         prior = np.asarray(self.target.log_prior(flat)).reshape(shape)
-        return Cloud(theta, likelihood.reshape(shape), energy.reshape(shape), state, prior)
+        return ParticleBatch(theta, likelihood.reshape(shape), energy.reshape(shape), state, prior)
 
-    def _log_target(self, cloud: Cloud) -> np.ndarray:
-        return cloud.prior + cloud.likelihood - w.tempered(cloud.energy, self.share)
+    def _log_target(self, batch: ParticleBatch) -> np.ndarray:
+        return batch.prior + batch.likelihood - w.tempered(batch.energy, self.share)
 
 
 def _different(theta: np.ndarray, weights: np.ndarray) -> int:
@@ -277,17 +277,17 @@ def _check_span(theta: np.ndarray, weights: np.ndarray) -> None:
     """Raise where so few different particles are left that their covariance is singular for certain."""
     different = _different(theta, weights)
     if different <= len(theta):
-        raise Collapsed(
+        raise DegenerateParticles(
             f"{different} different ones are left for {len(theta)} quantities, their covariance is singular"
         )
 
 
-def _side_by_side(links: list[Cloud]) -> Cloud:
-    """Chains laid side by side within each part."""
-    parts, count = links[0].energy.shape
-    return Cloud(
+def _side_by_side(links: list[ParticleBatch]) -> ParticleBatch:
+    """Chains laid side by side within each population."""
+    populations, count = links[0].energy.shape
+    return ParticleBatch(
         np.concatenate([link.theta for link in links], axis=-1),
         np.concatenate([link.likelihood for link in links], axis=-1),
         np.concatenate([link.energy for link in links], axis=-1),
-        shares.side_by_side([link.state for link in links], parts, count),
+        shares.side_by_side([link.state for link in links], populations, count),
     )

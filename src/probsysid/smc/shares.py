@@ -82,25 +82,25 @@ def _where(flags: Any, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: np.where(flags, np.asarray(a), np.asarray(b)), new, old)
 
 
-def side_by_side(states: list[Any], parts: int, count: int) -> Any:
+def side_by_side(states: list[Any], populations: int, count: int) -> Any:
     """States of several links of chains, laid side by side within each part."""
     if isinstance(states[0], Share):
-        return _share_side_by_side(states, parts, count)
+        return _share_side_by_side(states, populations, count)
 
     def joined(*leaves: Any) -> Any:
-        split = [leaf.reshape(*leaf.shape[:-1], parts, count) for leaf in leaves]
+        split = [leaf.reshape(*leaf.shape[:-1], populations, count) for leaf in leaves]
         together = jnp.concatenate(split, axis=-1)
         return together.reshape(*together.shape[:-2], -1)
 
     return jax.tree.map(joined, *states)
 
 
-def _share_side_by_side(states: list[Share], parts: int, count: int) -> Share:
+def _share_side_by_side(states: list[Share], populations: int, count: int) -> Share:
     """Particles of one host do not stay with it: through the whole."""
 
     def all_of(state: Share) -> Any:
         return jax.tree.map(lambda leaf: whole(leaf, state.count, "states of chains"), state.here)
 
-    everything = side_by_side([all_of(state) for state in states], parts, count)
-    total = len(states) * parts * count
+    everything = side_by_side([all_of(state) for state in states], populations, count)
+    total = len(states) * populations * count
     return Share(here(everything, total), total)

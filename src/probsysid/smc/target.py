@@ -43,9 +43,9 @@ class Target(Protocol):
         ...
 
 
-def browse(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+def sweep(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Run particles over samples 0..stop-1: state after them, likelihood of all but the last, energy of the last."""
-    own = getattr(target, "browse", None)  # over several hosts: results are exchanged once, not chunk by chunk
+    own = getattr(target, "sweep", None)  # over several hosts: results are exchanged once, not chunk by chunk
     if own is not None:
         return own(theta, stop)
     state, first = None, 0

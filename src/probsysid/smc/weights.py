@@ -1,7 +1,7 @@
 """Weights of particles: how a sample changes them, and how many particles they are worth.
 
-Log weights are kept per island: arrays (island, member).  A particle whose energy is not finite gets weight zero.
-This is NumPy: the arrays are small, and nothing needs to be compiled.
+Log weights are kept per population: arrays (population, member).  A particle whose energy is not finite gets weight
+zero.  This is NumPy: the arrays are small, and nothing needs to be compiled.
 """
 
 from typing import NamedTuple
@@ -9,37 +9,39 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-LogWeights = Float[np.ndarray, "island member"]
+LogWeights = Float[np.ndarray, "population member"]
 
 BISECTIONS, PRECISE = 60, 1e-3
 """The tempering interval is halved until a share is known that precisely, or so many times.  Any share is right; one
 that is a thousandth too small costs nothing."""
 
 
-class Weighted(NamedTuple):
+class ReweightedBlock(NamedTuple):
     """Weights after each sample of a block."""
 
-    log_weights: Float[np.ndarray, "sample island member"]
-    ess: Float[np.ndarray, "sample island"]
-    log_mean: Float[np.ndarray, "sample island"]
+    log_weights: Float[np.ndarray, "sample population member"]
+    ess: Float[np.ndarray, "sample population"]
+    log_mean: Float[np.ndarray, "sample population"]
     """Log of the mean weight: the evidence since the weights were last equal."""
     lost: Float[np.ndarray, " sample"]
     """Particles whose energy stopped being finite."""
 
 
-def effective_size(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
-    """Effective sample size of each island (paper, eq. ESS); zero where no particle is left."""
+def effective_size(log_weights: LogWeights) -> Float[np.ndarray, " population"]:
+    """Effective sample size of each population (paper, eq. ESS); zero where no particle is left."""
     return _size_and_log_sum(log_weights)[0]
 
 
-def evenness(sizes: Float[np.ndarray, "*rows island"], members: int) -> Float[np.ndarray, "*rows"]:
-    """How even weights are, given the effective size of each island: their mean as a share of the members.  An island
-    whose share is less than half of that counts by twice its share, so that none of them dies out unnoticed."""
+def ess_fraction(sizes: Float[np.ndarray, "*rows population"], members: int) -> Float[np.ndarray, "*rows"]:
+    """How even weights are, given the effective size of each population: their mean as a share of the members.  A
+    population whose share is less than half of that counts by twice its share, so that none dies out unnoticed."""
     return np.minimum(sizes.mean(axis=-1), 2 * sizes.min(axis=-1)) / members
 
 
-def _size_and_log_sum(log_weights: LogWeights) -> tuple[Float[np.ndarray, " island"], Float[np.ndarray, " island"]]:
-    """Effective sample size, and log of the sum of weights, of each island."""
+def _size_and_log_sum(
+    log_weights: LogWeights,
+) -> tuple[Float[np.ndarray, " population"], Float[np.ndarray, " population"]]:
+    """Effective sample size, and log of the sum of weights, of each population."""
     top = np.max(log_weights, axis=-1, keepdims=True)
     safe = np.where(np.isfinite(top), top, 0.0)
     weights = log_weights - safe
@@ -59,12 +61,12 @@ def log_sum_exp(values: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*row
     return _size_and_log_sum(values)[1]
 
 
-def log_mean(log_weights: LogWeights) -> Float[np.ndarray, " island"]:
-    """Log of the mean weight of each island."""
+def log_mean(log_weights: LogWeights) -> Float[np.ndarray, " population"]:
+    """Log of the mean weight of each population."""
     return log_sum_exp(log_weights) - np.log(log_weights.shape[-1])
 
 
-def normalise(log_weights: Float[np.ndarray, "*island member"]) -> Float[np.ndarray, "*island member"]:
+def normalise(log_weights: Float[np.ndarray, "*population member"]) -> Float[np.ndarray, "*population member"]:
     """Weights that sum to one along the last axis, however large the logarithms; NaN where no particle is left."""
     top = np.max(log_weights, axis=-1, keepdims=True)
     weights = np.exp(log_weights - np.where(np.isfinite(top), top, 0.0))
@@ -80,7 +82,7 @@ def finite_or_lost(energies: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(energies), energies, np.inf)
 
 
-def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"]) -> Weighted:
+def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"]) -> ReweightedBlock:
     """Absorb samples one after the other (paper, eq. log_lik).
 
     The order of additions does not depend on how samples are grouped into blocks, so that a stream and a batch agree
@@ -95,7 +97,7 @@ def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"
         np.subtract(path[k], energy, out=path[k + 1])
     lost = np.sum(np.isinf(kept) & np.isfinite(path[:-1]), axis=(1, 2)) if some_lost else np.zeros(len(kept), int)
     sizes, log_sums = _size_and_log_sum(path[1:])
-    return Weighted(path[1:], sizes, log_sums - np.log(log_weights.shape[-1]), lost)
+    return ReweightedBlock(path[1:], sizes, log_sums - np.log(log_weights.shape[-1]), lost)
 
 
 def temper(log_weights: LogWeights, energy: LogWeights, share_of_members: float) -> float:
@@ -107,7 +109,7 @@ def temper(log_weights: LogWeights, energy: LogWeights, share_of_members: float)
     members = log_weights.shape[-1]
 
     def even(share: float) -> float:
-        return float(evenness(effective_size(log_weights - tempered(energy, share)), members))
+        return float(ess_fraction(effective_size(log_weights - tempered(energy, share)), members))
 
     alive = even(1e-300)
     wanted = share_of_members if alive >= share_of_members else share_of_members * alive

@@ -12,7 +12,7 @@ FORCE, LENGTH, TIME = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Hint:
+class ParameterHint:
     """What is known of a parameter before any data."""
 
     unit: str
@@ -25,7 +25,7 @@ class Hint:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueModel:
     """A model of the catalogue."""
 
     title: str
@@ -35,7 +35,7 @@ class Entry:
     """What may be measured: name -> expression."""
     inputs: Mapping[str, str]
     """Name -> unit."""
-    parameters: Mapping[str, Hint]
+    parameters: Mapping[str, ParameterHint]
     units: Mapping[str, str] = field(default_factory=dict)
     """Units of the quantities."""
 
@@ -43,15 +43,15 @@ class Entry:
 MOTION = {"position": "x", "velocity": "dx", "acceleration": "ddx"}
 MOTION_UNITS = {"position": "m", "velocity": "m/s", "acceleration": "m/s^2"}
 
-MASS = Hint("kg", "mass", (1, -1, 2))
-DAMPING = Hint("N s/m", "viscous damping", (1, -1, 1), 0.1)
-STIFFNESS = Hint("N/m", "stiffness", (1, -1, 0))
-QUADRATIC = Hint("N/m^2", "quadratic stiffness", (1, -2, 0), 0.1, signed=True)
-CUBIC = Hint("N/m^3", "cubic stiffness", (1, -3, 0), 0.1)
+MASS = ParameterHint("kg", "mass", (1, -1, 2))
+DAMPING = ParameterHint("N s/m", "viscous damping", (1, -1, 1), 0.1)
+STIFFNESS = ParameterHint("N/m", "stiffness", (1, -1, 0))
+QUADRATIC = ParameterHint("N/m^2", "quadratic stiffness", (1, -2, 0), 0.1, signed=True)
+CUBIC = ParameterHint("N/m^3", "cubic stiffness", (1, -3, 0), 0.1)
 
 
-def _oscillator(title: str, force: str, parameters: Mapping[str, Hint]) -> Entry:
-    return Entry(
+def _oscillator(title: str, force: str, parameters: Mapping[str, ParameterHint]) -> CatalogueModel:
+    return CatalogueModel(
         title,
         {"x": 2},
         {"x": f"(force - {force})/m"},
@@ -66,12 +66,12 @@ LONGEST_CHAIN = 40
 """Masses; 20 of them compile in about half a minute."""
 
 
-def _chain(masses: int) -> Entry:
+def _chain(masses: int) -> CatalogueModel:
     """Masses between a wall and a free end, the force on the last; springs with a cubic part to the wall."""
     if not 1 <= masses <= LONGEST_CHAIN:
         raise InputError(f"mdof-chain has 1 to {LONGEST_CHAIN} masses, found {masses}.")
     equations: dict[str, str] = {}
-    parameters: dict[str, Hint] = {}
+    parameters: dict[str, ParameterHint] = {}
     for i in range(1, masses + 1):
         below, above = f"x{i - 1}", f"x{i + 1}"
         left = f"c{i}*(dx{i} - d{below}) + k{i}*(x{i} - {below})" if i > 1 else "c1*dx1 + k1*x1"
@@ -86,10 +86,12 @@ def _chain(masses: int) -> Entry:
         quantities |= {f"{word}{i}": f"{prefix}x{i}" for i in range(1, masses + 1)}
         units |= {f"{word}{i}": MOTION_UNITS[word] for i in range(1, masses + 1)}
     coordinates = {f"x{i}": 2 for i in range(1, masses + 1)}
-    return Entry(f"chain of {masses} masses", coordinates, equations, quantities, {"force": "N"}, parameters, units)
+    return CatalogueModel(
+        f"chain of {masses} masses", coordinates, equations, quantities, {"force": "N"}, parameters, units
+    )
 
 
-ENTRIES: dict[str, Entry] = {
+ENTRIES: dict[str, CatalogueModel] = {
     "linear-sdof": _oscillator("linear oscillator", "c*dx - k*x", {"k": STIFFNESS}),
     "duffing": _oscillator("Duffing oscillator", "c*dx - k*x - k3*x**3", {"k": STIFFNESS, "k3": CUBIC}),
     "duffing-asymmetric": _oscillator(
@@ -100,9 +102,9 @@ ENTRIES: dict[str, Entry] = {
     "coulomb": _oscillator(
         "oscillator with dry friction",
         "c*dx - k*x - F_c*sign(dx)",
-        {"k": STIFFNESS, "F_c": Hint("N", "dry friction", (1, 0, 0), 0.1)},
+        {"k": STIFFNESS, "F_c": ParameterHint("N", "dry friction", (1, 0, 0), 0.1)},
     ),
-    "bouc-wen": Entry(
+    "bouc-wen": CatalogueModel(
         "Bouc-Wen hysteresis",
         {"x": 2, "z": 1},
         {"x": "(force - c*dx - k*x - z)/m", "z": "alpha*dx - beta*(gamma*abs(dx)*z + delta*dx*abs(z))"},
@@ -112,67 +114,67 @@ ENTRIES: dict[str, Entry] = {
             "m": MASS,
             "c": DAMPING,
             "k": STIFFNESS,
-            "alpha": Hint("N/m", "hysteretic stiffness", (1, -1, 0)),
-            "beta": Hint("1/m", "sharpness of the hysteresis", (0, -1, 0)),
-            "gamma": Hint("", "shape, with the speed", (0, 0, 0)),
-            "delta": Hint("", "shape, with the velocity", (0, 0, 0), -1.0, signed=True),
+            "alpha": ParameterHint("N/m", "hysteretic stiffness", (1, -1, 0)),
+            "beta": ParameterHint("1/m", "sharpness of the hysteresis", (0, -1, 0)),
+            "gamma": ParameterHint("", "shape, with the speed", (0, 0, 0)),
+            "delta": ParameterHint("", "shape, with the velocity", (0, 0, 0), -1.0, signed=True),
         },
         {**MOTION_UNITS, "hysteretic_force": "N"},
     ),
-    "emps": Entry(
+    "emps": CatalogueModel(
         "electro-mechanical positioning system",
         {"q": 2},
         {"q": "(force - F_v*dq - F_c*sign(dq) - offset)/M"},
         {"position": "q", "velocity": "dq", "acceleration": "ddq"},
         {"force": "N"},
         {
-            "M": Hint("kg", "inertia", (1, -1, 2)),
-            "F_v": Hint("N s/m", "viscous friction", (1, -1, 1)),
-            "F_c": Hint("N", "dry friction", (1, 0, 0), 0.3),
-            "offset": Hint("N", "offset of the force", (1, 0, 0), 0.1, signed=True),
+            "M": ParameterHint("kg", "inertia", (1, -1, 2)),
+            "F_v": ParameterHint("N s/m", "viscous friction", (1, -1, 1)),
+            "F_c": ParameterHint("N", "dry friction", (1, 0, 0), 0.3),
+            "offset": ParameterHint("N", "offset of the force", (1, 0, 0), 0.1, signed=True),
         },
         MOTION_UNITS,
     ),
-    "pendulum": Entry(
+    "pendulum": CatalogueModel(
         "driven pendulum",
         {"theta": 2},
         {"theta": "(torque - c*dtheta - mgl*sin(theta))/J"},
         {"angle": "theta", "rate": "dtheta"},
         {"torque": "N m"},
         {
-            "J": Hint("kg m^2", "moment of inertia", (1, -1, 2)),
-            "c": Hint("N m s", "viscous damping", (1, -1, 1), 0.1),
-            "mgl": Hint("N m", "weight times length", (1, -1, 0)),
+            "J": ParameterHint("kg m^2", "moment of inertia", (1, -1, 2)),
+            "c": ParameterHint("N m s", "viscous damping", (1, -1, 1), 0.1),
+            "mgl": ParameterHint("N m", "weight times length", (1, -1, 0)),
         },
         {"angle": "rad", "rate": "rad/s"},
     ),
-    "van-der-pol": Entry(
+    "van-der-pol": CatalogueModel(
         "Van der Pol oscillator",
         {"x": 2},
         {"x": "mu*(1 - x**2/a**2)*dx - omega**2*x"},
         {"position": "x", "velocity": "dx"},
         {},
         {
-            "mu": Hint("1/s", "strength of the self-excitation", (0, 0, -1)),
-            "a": Hint("m", "position beyond which it damps", (0, 1, 0)),
-            "omega": Hint("rad/s", "natural frequency", (0, 0, -1)),
+            "mu": ParameterHint("1/s", "strength of the self-excitation", (0, 0, -1)),
+            "a": ParameterHint("m", "position beyond which it damps", (0, 1, 0)),
+            "omega": ParameterHint("rad/s", "natural frequency", (0, 0, -1)),
         },
         {"position": "m", "velocity": "m/s"},
     ),
-    "lotka-volterra": Entry(
+    "lotka-volterra": CatalogueModel(
         "predators and prey",
         {"prey": 1, "predators": 1},
         {"prey": "a*prey - b*prey*predators", "predators": "-c*predators + d*prey*predators"},
         {"prey": "prey", "predators": "predators"},
         {},
         {
-            "a": Hint("1/s", "growth of the prey", (0, 0, -1)),
-            "b": Hint("1/s", "loss to predators", (0, -1, -1)),
-            "c": Hint("1/s", "loss of predators", (0, 0, -1)),
-            "d": Hint("1/s", "growth of predators", (0, -1, -1)),
+            "a": ParameterHint("1/s", "growth of the prey", (0, 0, -1)),
+            "b": ParameterHint("1/s", "loss to predators", (0, -1, -1)),
+            "c": ParameterHint("1/s", "loss of predators", (0, 0, -1)),
+            "d": ParameterHint("1/s", "growth of predators", (0, -1, -1)),
         },
     ),
-    "cascaded-tanks": Entry(
+    "cascaded-tanks": CatalogueModel(
         "two tanks, one above the other",
         {"h1": 1, "h2": 1},
         {
@@ -182,10 +184,10 @@ ENTRIES: dict[str, Entry] = {
         {"upper_level": "h1", "level": "h2"},
         {"flow": "V"},
         {
-            "k1": Hint("", "outflow of the upper tank", (0, 0.5, -1)),
-            "k2": Hint("", "inflow of the lower tank", (0, 0.5, -1)),
-            "k3": Hint("", "outflow of the lower tank", (0, 0.5, -1)),
-            "k4": Hint("", "strength of the pump", (-1, 1, -1)),
+            "k1": ParameterHint("", "outflow of the upper tank", (0, 0.5, -1)),
+            "k2": ParameterHint("", "inflow of the lower tank", (0, 0.5, -1)),
+            "k3": ParameterHint("", "outflow of the lower tank", (0, 0.5, -1)),
+            "k4": ParameterHint("", "strength of the pump", (-1, 1, -1)),
         },
     ),
 }
@@ -193,7 +195,7 @@ CHAIN = "mdof-chain"
 NAMES = (*ENTRIES, CHAIN)
 
 
-def look_up(name: str, masses: int | None = None) -> Entry:
+def look_up(name: str, masses: int | None = None) -> CatalogueModel:
     """The entry of a name; a chain needs its number of masses."""
     if name == CHAIN:
         return _chain(2 if masses is None else masses)

@@ -66,7 +66,7 @@ def fit(
 
     changes: dict[str, Any] = {} if particles is None else {"sampler": {"particles": particles}}
     changes |= {} if seed is None else {"seed": seed}
-    plan, tables = run.load_plan(study, changes)
+    plan, tables = run.load_study(study, changes)
     target = out or default_folder(study)
     if json_file is not None and str(json_file) != "-":
         output_folder.check_file(json_file)
@@ -149,9 +149,9 @@ def check(
     Example: **probsysid check oscillator.toml**
     """
     from probsysid.study import output_folder, run
-    from probsysid.study.preflight import PICTURES, check_plan, draw_prior
+    from probsysid.study.preflight import PICTURES, draw_prior, preflight
 
-    plan, _ = run.load_plan(study)
+    plan, _ = run.load_study(study)
     picture = out or study.with_name(f"{study.stem}-check.png")
     output_folder.check_file(picture)
     if picture.suffix.lower() not in PICTURES:
@@ -159,7 +159,7 @@ def check(
     console = Console()
     worst = False
     for candidate in plan.candidates:
-        findings, simulations = check_plan(plan, candidate, draws, seed)
+        findings, simulations = preflight(plan, candidate, draws, seed)
         console.print(f"[bold]{escape(candidate.name)}[/bold]")
         for finding in findings:
             mark = "[yellow]look[/yellow]" if finding.warning else "[green]  ok[/green]"

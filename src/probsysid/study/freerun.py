@@ -9,7 +9,7 @@ from probsysid.model.initial_state import gaussian_moments
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.simulate import Simulation
 from probsysid.posterior.states import States
-from probsysid.study.resolve import Measured
+from probsysid.study.resolve import StudyRecord
 
 MOST_NUMBERS = 20_000_000
 """Simulated numbers kept at once: draws times samples."""
@@ -23,7 +23,7 @@ STATE_DRAWS = 20
 class FreeRun:
     """A simulation over a stretch of a record, and which of its samples are for training and for testing."""
 
-    measured: Measured
+    measured: StudyRecord
     simulation: Simulation
     train: slice | None
     test: slice | None
@@ -72,7 +72,7 @@ def smoothed(posterior: Posterior, index: int) -> States:
 
 
 def free_runs(
-    posterior: Posterior, measured: tuple[Measured, ...], states: dict[int, States], draws: int
+    posterior: Posterior, measured: tuple[StudyRecord, ...], states: dict[int, States], draws: int
 ) -> list[FreeRun]:
     """One simulation a record, two where the test range lies before the training range."""
     runs, index = [], -1
@@ -92,7 +92,7 @@ def free_runs(
 
 def _run(
     posterior: Posterior,
-    item: Measured,
+    item: StudyRecord,
     train: slice | None,
     test: slice | None,
     states: States | None,
@@ -114,13 +114,13 @@ def _run(
 
 
 def _initial(
-    posterior: Posterior, item: Measured, states: States | None, index: int, *, testing: bool
+    posterior: Posterior, item: StudyRecord, states: States | None, index: int, *, testing: bool
 ) -> tuple[dict[str, float], str]:
     """The smoothed state where there is one, otherwise the middle of what the study says."""
-    names = posterior.question.model.physical_names
+    names = posterior.problem.model.physical_names
     if states is not None:
         return {name: float(states.mean[name][0]) for name in names}, "the smoothed state at the first training sample"
-    given: dict[str, Any] = dict(posterior.question.initials[index])
+    given: dict[str, Any] = dict(posterior.problem.initials[index])
     if testing:
         own = {name: value for name, value in item.section.initial.items() if name in names}
         given |= {name: getattr(value, "distribution", value) for name, value in own.items()}

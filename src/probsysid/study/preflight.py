@@ -14,8 +14,8 @@ from probsysid.data.record import Record
 from probsysid.model.initial_state import gaussian_moments
 from probsysid.model.model import Model
 from probsysid.posterior.simulate import first_order_rates, simulate
-from probsysid.study.resolve import Candidate, Measured, Plan
-from probsysid.targets.batch_target import Experiment
+from probsysid.study.resolve import CandidateModel, ResolvedStudy, StudyRecord
+from probsysid.targets.batch_target import BatchTarget
 
 LOOK = 2000
 """Samples of each record that the prior is simulated on."""
@@ -60,7 +60,9 @@ class PriorSimulation:
     """Fastest rate of each draw, radians a second."""
 
 
-def check_plan(plan: Plan, candidate: Candidate, draws: int, seed: int) -> tuple[list[Finding], list[PriorSimulation]]:
+def preflight(
+    plan: ResolvedStudy, candidate: CandidateModel, draws: int, seed: int
+) -> tuple[list[Finding], list[PriorSimulation]]:
     """Everything that is worth saying about one model of a study."""
     findings = [finding for measured in plan.measured for finding in data_findings(measured)]
     simulations = []
@@ -79,7 +81,7 @@ def check_plan(plan: Plan, candidate: Candidate, draws: int, seed: int) -> tuple
 # Data
 
 
-def data_findings(measured: Measured) -> list[Finding]:
+def data_findings(measured: StudyRecord) -> list[Finding]:
     """What can be seen in a record without a model."""
     record, name = measured.record, measured.name
     sampling = "non-uniform" if record.dt is None else f"dt = {record.dt:.6g} s"
@@ -133,15 +135,15 @@ def _is_coarse(values: np.ndarray) -> bool:
 
 
 def _simulate_prior(
-    candidate: Candidate, name: str, record: Record, index: int, draws: int, seed: int
+    candidate: CandidateModel, name: str, record: Record, index: int, draws: int, seed: int
 ) -> PriorSimulation:
-    question, model = candidate.question, candidate.model
+    problem, model = candidate.problem, candidate.model
     values = {
-        k: np.asarray(v) for k, v in question.space.values(question.space.sample(jax.random.key(seed), draws)).items()
+        k: np.asarray(v) for k, v in problem.space.values(problem.space.sample(jax.random.key(seed), draws)).items()
     }
-    parameters = {p: values.get(p, np.full(draws, question.priors.get(p, np.nan))) for p in model.parameter_names}
+    parameters = {p: values.get(p, np.full(draws, problem.priors.get(p, np.nan))) for p in model.parameter_names}
     random = np.random.default_rng(seed)
-    start = np.stack([_start(question, values, index, n, draws, random) for n in model.physical_names])
+    start = np.stack([_start(problem, values, index, n, draws, random) for n in model.physical_names])
     observer = _with_states(model)
     outputs, _, _ = simulate(observer, parameters, start, record)
     finite = np.all([np.all(np.isfinite(v), axis=1) for v in outputs.values()], axis=0)
@@ -150,12 +152,12 @@ def _simulate_prior(
     return PriorSimulation(name, record, kept, int(np.sum(~finite)), rates)
 
 
-def _start(question: Any, values: Any, index: int, name: str, draws: int, random: np.random.Generator) -> np.ndarray:
+def _start(problem: Any, values: Any, index: int, name: str, draws: int, random: np.random.Generator) -> np.ndarray:
     """Draws of one component of the initial state."""
-    sampled = values.get(question.initial_name(index, name))
+    sampled = values.get(problem.initial_name(index, name))
     if sampled is not None:
         return sampled
-    mean, sd = gaussian_moments(name, question.initials[index][name])
+    mean, sd = gaussian_moments(name, problem.initials[index][name])
     return mean + sd * random.standard_normal(draws)
 
 
@@ -244,9 +246,9 @@ def step_findings(simulation: PriorSimulation, steps: int) -> list[Finding]:
 # Time
 
 
-def time_finding(plan: Plan, candidate: Candidate) -> Finding:
+def time_finding(plan: ResolvedStudy, candidate: CandidateModel) -> Finding:
     """Time one stretch of the filter, and multiply."""
-    experiment = Experiment(candidate.question, plan.training, plan.sampler.particles)
+    experiment = BatchTarget(candidate.problem, plan.training, plan.sampler.particles)
     theta = np.asarray(experiment.sample_prior(jax.random.key(0), plan.sampler.particles))
     began = clock.perf_counter()
     state, _ = experiment.advance(None, theta, 0, 1)
@@ -256,7 +258,7 @@ def time_finding(plan: Plan, candidate: Candidate) -> Finding:
     began = clock.perf_counter()
     jax.block_until_ready(experiment.advance(state, theta, 1, last))
     seconds = (clock.perf_counter() - began) / (last - 1) * experiment.samples
-    unknowns = len(candidate.question.space.names)
+    unknowns = len(candidate.problem.space.names)
     few, many = (compiled + seconds * sweeps * unknowns for sweeps in SWEEPS)
     return Finding(
         f"identifying {unknowns} unknowns from {experiment.samples} samples with {plan.sampler.particles} particles "
@@ -273,7 +275,7 @@ def _duration(seconds: float) -> str:
 # The picture
 
 
-def draw_prior(plan: Plan, candidate: Candidate, simulations: list[PriorSimulation], path: Path) -> None:
+def draw_prior(plan: ResolvedStudy, candidate: CandidateModel, simulations: list[PriorSimulation], path: Path) -> None:
     """Data over the band and some of the paths that the prior simulates."""
     import matplotlib.pyplot as plt
 

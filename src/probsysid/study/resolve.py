@@ -16,7 +16,7 @@ from probsysid.data.readers.table import Table, read_table
 from probsysid.data.record import Record
 from probsysid.inference.identify import default_noise
 from probsysid.model.model import Model, derivative_name
-from probsysid.model.problem import Question
+from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
 from probsysid.smc.options import Sampler
 from probsysid.study.catalogue import look_up
@@ -40,7 +40,7 @@ LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class StudyRecord:
     """A record of the study and the parts of it that are for training and for testing."""
 
     key: str
@@ -59,7 +59,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Formulas:
+class ModelEquations:
     """The equations of a model as they were written."""
 
     coordinates: Mapping[str, int]
@@ -93,14 +93,14 @@ class Formulas:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class CandidateModel:
     """One model of the study with its priors."""
 
     name: str
-    formulas: Formulas
+    formulas: ModelEquations
     model: Model
     parameters: Mapping[str, ParameterSection]
-    question: Question
+    problem: Problem
 
     @property
     def descriptions(self) -> dict[str, str]:
@@ -108,13 +108,13 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ResolvedStudy:
     """Everything that a run needs."""
 
     path: Path
     study: Study
-    measured: tuple[Measured, ...]
-    candidates: tuple[Candidate, ...]
+    measured: tuple[StudyRecord, ...]
+    candidates: tuple[CandidateModel, ...]
     solver: Solver
     sampler: Sampler
 
@@ -124,7 +124,7 @@ class Plan:
         return tuple(m.record[m.train] for m in self.measured if m.train is not None)
 
     @property
-    def trained(self) -> tuple[Measured, ...]:
+    def trained(self) -> tuple[StudyRecord, ...]:
         """Where they come from."""
         return tuple(m for m in self.measured if m.train is not None)
 
@@ -150,7 +150,7 @@ class Problems:
             raise StudyError(self.path, list(dict.fromkeys(self.found)))
 
 
-def make_plan(study: Study, path: Path) -> Plan:
+def resolve_study(study: Study, path: Path) -> ResolvedStudy:
     """Read the data, build the models; raise with every mistake that was found."""
     problems = Problems(path)
     solver = _options(problems, "solver", study.solver, Solver)
@@ -169,7 +169,7 @@ def make_plan(study: Study, path: Path) -> Plan:
         except InputError as error:
             problems.add(key, error)
     problems.stop()
-    return Plan(path, study, tuple(measured), tuple(candidates), solver, sampler)
+    return ResolvedStudy(path, study, tuple(measured), tuple(candidates), solver, sampler)
 
 
 # Settings
@@ -188,7 +188,7 @@ def _options(problems: Problems, key: str, section: SolverSection | SamplerSecti
 # Data
 
 
-def _measured(problems: Problems, study: Study, folder: Path) -> list[Measured]:
+def _measured(problems: Problems, study: Study, folder: Path) -> list[StudyRecord]:
     tables: dict[Any, Table] = {}
     measured = []
     for index, section in enumerate(study.data):
@@ -206,7 +206,7 @@ def _measured(problems: Problems, study: Study, folder: Path) -> list[Measured]:
     return measured
 
 
-def _one_record(key: str, section: DataSection, folder: Path, tables: dict[Any, Table]) -> Measured:
+def _one_record(key: str, section: DataSection, folder: Path, tables: dict[Any, Table]) -> StudyRecord:
     path = Path(section.file) if Path(section.file).is_absolute() else folder / section.file
     options = (section.separator, section.decimal, section.encoding, section.skip_lines)
     if (path, options) not in tables:
@@ -235,7 +235,7 @@ def _one_record(key: str, section: DataSection, folder: Path, tables: dict[Any, 
     skip = 0 if section.test is None else section.test.skip
     if test is not None and skip >= test.stop - test.start:
         raise InputError(f"test.skip is {skip}; the test range has only {test.stop - test.start} samples.")
-    return Measured(key, section, path, record, train, test, skip, notes)
+    return StudyRecord(key, section, path, record, train, test, skip, notes)
 
 
 def _cut(word: str, part: RangeSection | None, record: Record) -> slice | None:
@@ -265,7 +265,7 @@ def _in_both(train: slice, test: slice) -> list[str]:
 
 # Models
 
-Built = tuple[ModelSection, Formulas, dict[str, ParameterSection]]
+Built = tuple[ModelSection, ModelEquations, dict[str, ParameterSection]]
 
 
 def _models(problems: Problems, study: Study) -> list[Built]:
@@ -307,7 +307,7 @@ def _formulas(problems: Problems, study: Study, section: ModelSection) -> Built 
     else:
         coordinates, equations = section.coordinates, section.equations
         _check_coordinates(problems, key, section)
-    bare = Formulas(coordinates, equations, {}, inputs)
+    bare = ModelEquations(coordinates, equations, {}, inputs)
     formulas = replace(bare, outputs=_outputs(problems, key, section, bare, quantities, measured))
     _check_disjoint(problems, key, bare, inputs, parameters)
     _check_equations(problems, key, formulas, inputs, parameters)
@@ -319,7 +319,7 @@ def _outputs(
     problems: Problems,
     key: str,
     section: ModelSection,
-    bare: Formulas,
+    bare: ModelEquations,
     quantities: Mapping[str, str],
     measured: tuple[str, ...],
 ) -> dict[str, Equation]:
@@ -354,7 +354,7 @@ def _check_coordinates(problems: Problems, key: str, section: ModelSection) -> N
 
 
 def _check_disjoint(
-    problems: Problems, key: str, formulas: Formulas, inputs: Iterable[str], parameters: Iterable[str]
+    problems: Problems, key: str, formulas: ModelEquations, inputs: Iterable[str], parameters: Iterable[str]
 ) -> None:
     """A name means one thing."""
     seen: dict[str, str] = {}
@@ -367,7 +367,7 @@ def _check_disjoint(
 
 
 def _check_equations(
-    problems: Problems, key: str, formulas: Formulas, inputs: tuple[str, ...], parameters: Mapping[str, Any]
+    problems: Problems, key: str, formulas: ModelEquations, inputs: tuple[str, ...], parameters: Mapping[str, Any]
 ) -> None:
     """Parameters that are not declared are told apart, all together; what is measured depends on the state."""
     states = (*formulas.physical, *formulas.highest)
@@ -410,7 +410,7 @@ def _check_missing(
         problems.add(f"parameters.{name}", text)
 
 
-def _check_use(problems: Problems, study: Study, built: list[Formulas]) -> None:
+def _check_use(problems: Problems, study: Study, built: list[ModelEquations]) -> None:
     """Parameters and inputs that nothing uses, and initial values or noise levels of nothing."""
     if len(built) != len(study.model):
         return
@@ -442,7 +442,7 @@ def _check_use(problems: Problems, study: Study, built: list[Formulas]) -> None:
                 problems.add(where, f"the input {name!r} is missing; a model uses it.{did_you_mean(name, data.inputs)}")
 
 
-def _used(formulas: Formulas) -> list[str]:
+def _used(formulas: ModelEquations) -> list[str]:
     equations = (*formulas.equations.values(), *formulas.outputs.values())
     return list(dict.fromkeys(name for equation in equations for name in equation.names))
 
@@ -457,12 +457,12 @@ def _check_keys(problems: Problems, key: str, table: Mapping[str, Any], known: t
 def _candidate(
     study: Study,
     section: ModelSection,
-    formulas: Formulas,
+    formulas: ModelEquations,
     parameters: Mapping[str, ParameterSection],
     solver: Solver,
-    training: list[Measured],
+    training: list[StudyRecord],
     records: list[Record],
-) -> Candidate:
+) -> CandidateModel:
     name = section.name or section.catalogue or "model"
     own = {key: value for key, value in parameters.items() if key in _used(formulas)}
     units = {key: value.unit for key, value in own.items() if value.unit}
@@ -487,13 +487,13 @@ def _candidate(
         for key, value in own.items()
         if key in model.parameter_names
     }
-    question = Question.make(model, solver, priors, noise, initials, _values(errors))
-    assert question.space is not None
+    problem = Problem.make(model, solver, priors, noise, initials, _values(errors))
+    assert problem.space is not None
     solver.system(model, None)
-    return Candidate(name, formulas, model, own, question)
+    return CandidateModel(name, formulas, model, own, problem)
 
 
-def _initial(study: Study, section: ModelSection, measured: Measured, model: Model) -> dict[str, Any]:
+def _initial(study: Study, section: ModelSection, measured: StudyRecord, model: Model) -> dict[str, Any]:
     given = {**study.initial, **section.initial, **measured.section.initial}
     missing = [name for name in model.physical_names if name not in given]
     if missing:

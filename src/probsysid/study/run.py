@@ -24,7 +24,7 @@ from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.states import States
 from probsysid.study import output_folder
 from probsysid.study.freerun import FreeRun, free_runs, smoothed
-from probsysid.study.resolve import Candidate, Plan, make_plan
+from probsysid.study.resolve import CandidateModel, ResolvedStudy, resolve_study
 from probsysid.study.schema import read_toml, study_of
 from probsysid.study.toml_writer import to_toml
 
@@ -34,10 +34,10 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class CandidateResult:
     """What one model of a study came to."""
 
-    candidate: Candidate
+    candidate: CandidateModel
     posterior: Posterior
     states: dict[int, States]
     """Smoothed states of each training record; none if they were not wanted."""
@@ -52,16 +52,16 @@ class Result:
         return frame.loc[[*order, *(name for name in frame.index if name not in order)]]
 
 
-def load_plan(path: Path, changes: dict[str, Any] | None = None) -> tuple[Plan, dict[str, Any]]:
+def load_study(path: Path, changes: dict[str, Any] | None = None) -> tuple[ResolvedStudy, dict[str, Any]]:
     """A study file made ready, and its tables; `changes` are put into sections, such as {"sampler": {...}}."""
     tables = read_toml(path)
     for key, value in (changes or {}).items():
         inner = tables.get(key, {})
         tables[key] = {**inner, **value} if isinstance(value, dict) and isinstance(inner, dict) else value
-    return make_plan(study_of(tables, path), path), tables
+    return resolve_study(study_of(tables, path), path), tables
 
 
-def fit(plan: Plan, tables: dict[str, Any], out: Path, *, progress: bool, say: Say) -> list[Result]:
+def fit(plan: ResolvedStudy, tables: dict[str, Any], out: Path, *, progress: bool, say: Say) -> list[CandidateResult]:
     """Identify every model of the study and write the folder.
 
     Checkpoints stay in `OUT.unfinished` until the folder is complete: whoever stops the run in between finds them
@@ -90,9 +90,9 @@ def fit(plan: Plan, tables: dict[str, Any], out: Path, *, progress: bool, say: S
     return results
 
 
-def _identify(plan: Plan, candidate: Candidate, left: Path, progress: bool, log: "Log") -> Posterior:
-    question = candidate.question
-    log.say(f"identifying {candidate.name}: {', '.join(question.space.names)}")
+def _identify(plan: ResolvedStudy, candidate: CandidateModel, left: Path, progress: bool, log: "Log") -> Posterior:
+    problem = candidate.problem
+    log.say(f"identifying {candidate.name}: {', '.join(problem.space.names)}")
     checkpoint = left / f"{candidate.name}.npz"
     going_on = checkpoint.exists()
     if going_on:
@@ -107,31 +107,31 @@ def _identify(plan: Plan, candidate: Candidate, left: Path, progress: bool, log:
     return posterior
 
 
-def _posterior(plan: Plan, candidate: Candidate, progress: bool, checkpoint: Path | None) -> Posterior:
-    question = candidate.question
+def _posterior(plan: ResolvedStudy, candidate: CandidateModel, progress: bool, checkpoint: Path | None) -> Posterior:
+    problem = candidate.problem
     with said_later():
         return identify(
             candidate.model,
             plan.training,
-            question.priors,
-            question.noise,
-            question.initials,
+            problem.priors,
+            problem.noise,
+            problem.initials,
             solver=plan.solver,
             sampler=plan.sampler,
-            model_error=question.model_error or None,
+            model_error=problem.model_error or None,
             seed=plan.study.seed,
             progress=progress,
             checkpoint=checkpoint,
         )
 
 
-def help_to_fit(plan: Plan) -> None:
+def help_to_fit(plan: ResolvedStudy) -> None:
     """What the other hosts do while the first one fits a study: their share of the work, and nothing else."""
     for candidate in plan.candidates:
         _posterior(plan, candidate, progress=False, checkpoint=None)
 
 
-def work_out(plan: Plan, candidate: Candidate, posterior: Posterior, say: Say) -> Result:
+def work_out(plan: ResolvedStudy, candidate: CandidateModel, posterior: Posterior, say: Say) -> CandidateResult:
     """Verdict, states and free runs of a posterior; what fails is said, and the rest goes on."""
     if posterior.records and not posterior.verdict:
         say(f"checking the integration of {candidate.name}")
@@ -154,18 +154,20 @@ def work_out(plan: Plan, candidate: Candidate, posterior: Posterior, say: Say) -
     say(f"simulating {candidate.name}")
     runs = _attempt(lambda: free_runs(posterior, plan.measured, states, plan.study.report.draws))
     if isinstance(runs, Exception):
-        return Result(candidate, posterior, states, [], (*problems, f"the posterior could not be simulated ({runs})"))
+        return CandidateResult(
+            candidate, posterior, states, [], (*problems, f"the posterior could not be simulated ({runs})")
+        )
     for run in runs:
         if run.failed:
             total = run.failed + len(run.simulation.weights)
             problems.append(f"{run.failed} of {total} free runs on {run.measured.name} did not stay finite")
-    return Result(candidate, posterior, states, runs, tuple(problems))
+    return CandidateResult(candidate, posterior, states, runs, tuple(problems))
 
 
-def _refined(plan: Plan, posterior: Posterior, say: Say) -> tuple[Posterior, list[str]]:
+def _refined(plan: ResolvedStudy, posterior: Posterior, say: Say) -> tuple[Posterior, list[str]]:
     """With fresh draws, where the study asks for them and they are not there yet; or why there are none."""
     draws = plan.study.sampler.refine
-    if draws is None or posterior.population != len(posterior.weights):
+    if draws is None or posterior.run_particles != len(posterior.weights):
         return posterior, []
     say(f"taking {draws} fresh draws")
     found = _attempt(lambda: posterior.refined(draws, seed=plan.study.seed))
@@ -183,7 +185,9 @@ def _attempt(work: Callable[[], Any]) -> Any:
 # Files
 
 
-def write_results(plan: Plan, tables: dict[str, Any], results: list[Result], partial: Path, out: Path) -> None:
+def write_results(
+    plan: ResolvedStudy, tables: dict[str, Any], results: list[CandidateResult], partial: Path, out: Path
+) -> None:
     """Every file of the folder; with several models, each has a folder of its own inside."""
     from probsysid.report.page import write_study_page
 
@@ -202,7 +206,7 @@ def write_results(plan: Plan, tables: dict[str, Any], results: list[Result], par
     write_study_page(partial / "report.html", plan, results, to_toml(as_used))
 
 
-def _as_used(plan: Plan, tables: dict[str, Any], out: Path) -> dict[str, Any]:
+def _as_used(plan: ResolvedStudy, tables: dict[str, Any], out: Path) -> dict[str, Any]:
     """The study's tables, with data files as seen from the folder of results."""
 
     def moved(section: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +219,7 @@ def _as_used(plan: Plan, tables: dict[str, Any], out: Path) -> dict[str, Any]:
     return {**tables, "data": [moved(s) for s in data] if isinstance(data, list) else moved(data)}
 
 
-def _figures(result: Result, place: Path) -> None:
+def _figures(result: CandidateResult, place: Path) -> None:
     from probsysid.report.figures import plot_fit, plot_marginals
 
     place.mkdir()
@@ -230,7 +234,7 @@ def _figures(result: Result, place: Path) -> None:
                 plot_fit(part, place / f"fit-{stem}-{which}-{output}.png", output=output)
 
 
-def comparison(results: list[Result]) -> pd.DataFrame:
+def comparison(results: list[CandidateResult]) -> pd.DataFrame:
     """Log evidence of each model, its distance from the best, and the probability if all were equally likely."""
     evidence = np.array([r.posterior.log_evidence for r in results])
     share = np.exp(evidence - evidence.max())
@@ -245,7 +249,7 @@ def comparison(results: list[Result]) -> pd.DataFrame:
     ).sort_values("log_evidence", ascending=False)
 
 
-def summary(plan: Plan, results: list[Result]) -> dict[str, Any]:
+def summary(plan: ResolvedStudy, results: list[CandidateResult]) -> dict[str, Any]:
     """Everything that another program may want to read."""
     found: dict[str, Any] = {
         "title": plan.title,
@@ -261,7 +265,7 @@ def summary(plan: Plan, results: list[Result]) -> dict[str, Any]:
     return _plain(found)
 
 
-def _model_summary(result: Result) -> dict[str, Any]:
+def _model_summary(result: CandidateResult) -> dict[str, Any]:
     posterior = result.posterior
     return {
         "parameters": result.table().to_dict(orient="index"),
@@ -324,7 +328,7 @@ class Log:
         self.note(text)
         self._say(text)
 
-    def head(self, plan: Plan) -> None:
+    def head(self, plan: ResolvedStudy) -> None:
         """What runs, on what."""
         self.note(f"{plan.title}: {plan.path}")
         self.note(", ".join(f"{name} {number}" for name, number in versions().items()))
@@ -335,21 +339,21 @@ class Log:
                 self.say(f"{measured.name}: {text}")
 
 
-def load_results(out: Path) -> tuple[Plan, dict[str, Any], list[Result]]:
+def load_results(out: Path) -> tuple[ResolvedStudy, dict[str, Any], list[CandidateResult]]:
     """A folder of results as it was: its study, data and posteriors.
 
     The models come from the study file, so that no code is loaded; the stored posterior brings its settings.
     """
     if not (out / output_folder.MARK).exists():
         raise InputError(f"{out} is not a folder of results: it has no {output_folder.MARK}.")
-    plan, tables = load_plan(out / "study.toml")
+    plan, tables = load_study(out / "study.toml")
     results = []
     for candidate in plan.candidates:
         place = out if len(plan.candidates) == 1 else out / candidate.name
         if not (place / "posterior.nc").is_file():
             raise InputError(f"{place} holds no posterior.nc; run fit again.")
-        posterior = Posterior.load(place / "posterior.nc", question=candidate.question)
-        if set(posterior.values) != set(candidate.question.space.names):
+        posterior = Posterior.load(place / "posterior.nc", problem=candidate.problem)
+        if set(posterior.values) != set(candidate.problem.space.names):
             raise InputError(f"{place / 'posterior.nc'} does not belong to {out / 'study.toml'}.")
         results.append(work_out(plan, candidate, replace(posterior, records=plan.training), lambda _: None))
     return plan, tables, results

@@ -11,7 +11,7 @@ from probsysid._internal.errors import InputError
 from probsysid.data.readers import Table, read_table
 from probsysid.data.readers.csv import EncodingError
 from probsysid.data.readers.sample_times import SECONDS, sample_times
-from probsysid.study.catalogue import CHAIN, Entry, Hint, look_up
+from probsysid.study.catalogue import CHAIN, CatalogueModel, ParameterHint, look_up
 from probsysid.study.toml_writer import quoted
 
 TIMES = ("t", "time", "times", "zeit", "timestamp", "sec", "seconds", "ts", "datetime", "date")
@@ -67,29 +67,29 @@ SI = {
 }
 """Units that would give constants in odd units, or the sine of degrees: what they are turned into, and how."""
 
-OWN = Entry(
+OWN = CatalogueModel(
     "my oscillator",
     {"x": 2},
     {"x": "(force - c*dx - k*x)/m"},
     {"position": "x", "velocity": "dx", "acceleration": "ddx"},
     {"force": "N"},
     {
-        "m": Hint("kg", "mass", (1, -1, 2)),
-        "c": Hint("N s/m", "viscous damping", (1, -1, 1), 0.1),
-        "k": Hint("N/m", "stiffness", (1, -1, 0)),
+        "m": ParameterHint("kg", "mass", (1, -1, 2)),
+        "c": ParameterHint("N s/m", "viscous damping", (1, -1, 1), 0.1),
+        "k": ParameterHint("N/m", "stiffness", (1, -1, 0)),
     },
 )
 """What a study without a catalogue's model begins with."""
 
-OWN_FREE = Entry(
+OWN_FREE = CatalogueModel(
     "my free oscillation",
     {"x": 2},
     {"x": "-2*d*dx - omega**2*x"},
     OWN.quantities,
     {},
     {
-        "omega": Hint("rad/s", "natural frequency", (0, 0, -1)),
-        "d": Hint("1/s", "decay rate", (0, 0, -1), 0.05),
+        "omega": ParameterHint("rad/s", "natural frequency", (0, 0, -1)),
+        "d": ParameterHint("1/s", "decay rate", (0, 0, -1), 0.05),
     },
 )
 """The same where the data have no column left for an input: a free decay tells no masses."""
@@ -113,7 +113,7 @@ class Scales:
     length: float
     time: float
 
-    def guess(self, hint: Hint) -> float:
+    def guess(self, hint: ParameterHint) -> float:
         """A parameter of the size that its dimension and the scales give."""
         a, b, c = hint.dimension
         return float(hint.factor * self.force**a * self.length**b * self.time**c)
@@ -154,13 +154,13 @@ def _read(data: Path) -> tuple[Table, str]:
 # Guesses
 
 
-def _own(table: Table) -> Entry:
+def _own(table: Table) -> CatalogueModel:
     """An equation to begin with: with a force if there may be a column for one."""
     columns = guess_columns(table, OWN)
     return OWN if columns.inputs else OWN_FREE
 
 
-def guess_columns(table: Table, entry: Entry) -> Columns:
+def guess_columns(table: Table, entry: CatalogueModel) -> Columns:
     """Columns by their names, then by their order."""
     names = [name for name in table.names if _usable(table, name)]
     if not names:
@@ -228,7 +228,7 @@ def _unit_and_scale(column: str, default: str) -> str:
     return f"unit = {quoted(unit)}" + (f", scale = {scale:.9g}" if scale != 1.0 else "")
 
 
-def _kind(name: str, entry: Entry) -> str | None:
+def _kind(name: str, entry: CatalogueModel) -> str | None:
     """The quantity of the model that a column seems to be."""
     word, quantities = _word(name), tuple(entry.quantities)
     numbered = re.search(r"(\d+)$", re.sub(r"[\[(].*?[\])]", "", name).strip())
@@ -297,7 +297,7 @@ def _strongest(values: np.ndarray) -> float:
     return float(np.argmax(spectrum[1:]) + 1)
 
 
-def _remarks(columns: Columns, entry: Entry) -> list[str]:
+def _remarks(columns: Columns, entry: CatalogueModel) -> list[str]:
     remarks = []
     for kind, found in (("input", columns.inputs), ("output", columns.outputs)):
         remarks += [f"{kind} {name} is taken from {column!r}." for name, column in found.items()]
@@ -326,7 +326,7 @@ seed = 0
 
 
 def _data(
-    table: Table, columns: Columns, entry: Entry, file: str, encoding: str, samples: int, step: float | None
+    table: Table, columns: Columns, entry: CatalogueModel, file: str, encoding: str, samples: int, step: float | None
 ) -> str:
     lines = [
         "# The data.  Several files or runs: write [[data]] in place of [data], once for each.",
@@ -380,7 +380,7 @@ def _intersample(table: Table, column: str | None, step: float | None) -> str:
     return "zoh" if len(values) > 20 and np.mean(changes == 0) > 0.3 and np.any(changes != 0) else "linear"
 
 
-def _model(model: str | None, masses: int | None, entry: Entry, columns: Columns) -> str:
+def _model(model: str | None, masses: int | None, entry: CatalogueModel, columns: Columns) -> str:
     if model is not None:
         primes = {name: "'" * order for name, order in entry.coordinates.items()}
         equations = "\n".join(f"#   {name}{primes[name]} = {text}" for name, text in entry.equations.items())
@@ -409,7 +409,7 @@ x = {quoted(entry.equations["x"])}
 """
 
 
-def _parameters(entry: Entry, scales: Scales) -> str:
+def _parameters(entry: CatalogueModel, scales: Scales) -> str:
     lines = [
         "# What is known of each constant before the data.  The priors below are guesses from the scales of the data,",
         "# wide by a factor of 20 either way: replace them by what you know.  A positive constant near 5e4, give or",
@@ -428,7 +428,7 @@ def _parameters(entry: Entry, scales: Scales) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rest(table: Table, columns: Columns, entry: Entry, scales: Scales) -> str:
+def _rest(table: Table, columns: Columns, entry: CatalogueModel, scales: Scales) -> str:
     lines = [
         "# The state at the first training sample: a number if it is known exactly, or a prior.",
         "[initial]",

@@ -9,34 +9,34 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid.data.record import Record
-from probsysid.model.problem import Question
-from probsysid.odefilter.filter import Filter, filter_for
+from probsysid.model.problem import Problem
+from probsysid.odefilter.filter import VectorisedFilter, filter_for
 from probsysid.odefilter.filter_inputs import measured, prepare, with_room
-from probsysid.odefilter.packed_samples import Rows
-from probsysid.parallel.sharding import ahead, rows_of
+from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.parallel.sharding import prefetch, rows_of
 from probsysid.targets.filter_target import FilterTarget, at_once, whole_chunks
 
 
-class Experiment(FilterTarget):
+class BatchTarget(FilterTarget):
     """Finished records."""
 
-    def __init__(self, question: Question, records: Sequence[Record], particles: int):
-        super().__init__(question, particles)
+    def __init__(self, problem: Problem, records: Sequence[Record], particles: int):
+        super().__init__(problem, particles)
         self.records = tuple(records)
 
     @cached_property
-    def filters(self) -> tuple[Filter, ...]:
+    def filters(self) -> tuple[VectorisedFilter, ...]:
         """Records whose inputs behave alike share a filter, and so its compiled programs."""
-        question = self.question
-        systems = [question.solver.system(question.model, record.jump_order) for record in self.records]
-        return tuple(filter_for(system, at_once(self.particles)) for system in systems)
+        problem = self.problem
+        systems = [problem.solver.ode_filter(problem.model, record.jump_order) for record in self.records]
+        return tuple(filter_for(ode_filter, at_once(self.particles)) for ode_filter in systems)
 
     @cached_property
-    def data(self) -> tuple[Rows, ...]:
+    def data(self) -> tuple[PackedSamples, ...]:
         pairs = zip(self.records, self.filters, strict=True)
-        samples = [prepare(record, f.system, self.substeps) for record, f in pairs]
-        roomy = self.graded or self.substeps > 1
-        return tuple(Rows.of(with_room(s) if roomy else s).changed(_padded) for s in samples)
+        samples = [prepare(record, f.ode_filter, self.substeps) for record, f in pairs]
+        roomy = self.adaptive or self.substeps > 1
+        return tuple(PackedSamples.of(with_room(s) if roomy else s).changed(_padded) for s in samples)
 
     def one_step_errors(self, theta: Any, weights: np.ndarray) -> tuple[Float[np.ndarray, "sample output"], ...]:
         """For each record: prediction errors in units of their standard deviation, averaged over particles.  NaN where
@@ -44,7 +44,7 @@ class Experiment(FilterTarget):
         return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
 
     def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
-        outputs = measured(self.records[record], self.question.model)
+        outputs = measured(self.records[record], self.problem.model)
         errors = np.full(outputs.shape, np.nan)
         for output in range(outputs.shape[1]):
             of_core = partial(self._weighted_errors, record, theta, weights, output)
@@ -57,7 +57,7 @@ class Experiment(FilterTarget):
         """Errors of an output at all samples but the first: the sum over some particles, by their weights."""
         alive = weights[place] > 0  # lost particles have no errors, and zero times that is not zero
         parts = []
-        for count, rows in ahead(self._errors_of(record, theta, place, output)):
+        for count, rows in prefetch(self._errors_of(record, theta, place, output)):
             found = rows_of(rows, count)
             parts.append((found if alive.all() else found[:, alive]) @ weights[place][alive])
             if given_up.is_set():
@@ -76,17 +76,17 @@ class Experiment(FilterTarget):
                 yield last - first, rows
             first = last
 
-    def at(self, level: int) -> "Experiment":
+    def at(self, level: int) -> "BatchTarget":
         """The same with 2**level integration steps a sampling interval; all levels share their programs."""
         if level not in self._levels:
-            other = Experiment(self.question, self.records, self.particles)
+            other = BatchTarget(self.problem, self.records, self.particles)
             other.substeps = 2**level
             other.__dict__ |= {name: getattr(self, name) for name in ("filters", "offsets", "_levels")}
             self._levels[level] = other
         return self._levels[level]
 
     @cached_property
-    def _levels(self) -> dict[int, "Experiment"]:
+    def _levels(self) -> dict[int, "BatchTarget"]:
         return {}
 
     @cached_property

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from probsysid._internal.packed_tree import Form
-from probsysid.model.parameter_space import Space
-from probsysid.model.problem import Question, Roles
-from probsysid.odefilter.filter import ENERGY, Filter, over_particles, totals
-from probsysid.odefilter.packed_samples import Rows
+from probsysid._internal.packed_tree import TreeSpec
+from probsysid.model.parameter_space import ParameterSpace
+from probsysid.model.problem import Problem, QuantityRoles
+from probsysid.odefilter.filter import ENERGY, VectorisedFilter, over_particles, totals
+from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.unrolled.step import Particle
-from probsysid.parallel.sharding import ahead, constrained, everywhere, rows_of
-from probsysid.parallel.threads import joined, places, together
+from probsysid.parallel.sharding import constrain_sharding, prefetch, replicate, rows_of
+from probsysid.parallel.threads import concatenate, run_parallel, thread_slices
 from probsysid.smc.adaptive_substeps import FIRST
 from probsysid.smc.weights import finite_or_lost
 
@@ -42,11 +42,11 @@ Result = TypeVar("Result")
 class FilterTarget:
     """A `Target` for the sampler whose energies come from the ODE filter, over records one after the other."""
 
-    def __init__(self, question: Question, particles: int):
-        self.question = question
+    def __init__(self, problem: Problem, particles: int):
+        self.problem = problem
         self.particles = particles
-        self.graded = question.solver.substeps == "auto"
-        self.substeps = 2**FIRST if self.graded else question.solver.steps
+        self.adaptive = problem.solver.substeps == "auto"
+        self.substeps = 2**FIRST if self.adaptive else problem.solver.steps
 
     def at(self, level: int) -> "FilterTarget":
         """The same with 2**level integration steps a sampling interval."""
@@ -55,12 +55,12 @@ class FilterTarget:
     # What a kind of target has to know
 
     @property
-    def filters(self) -> Sequence[Filter]:
+    def filters(self) -> Sequence[VectorisedFilter]:
         """One filter a record."""
         raise NotImplementedError
 
     @property
-    def data(self) -> Sequence[Rows]:
+    def data(self) -> Sequence[PackedSamples]:
         """Samples of each record, with room after them to fill the last chunk."""
         raise NotImplementedError
 
@@ -80,10 +80,10 @@ class FilterTarget:
         return self.offsets[-1]
 
     def sample_prior(self, key: Any, count: int) -> Any:
-        return self.question.space.sample(key, count)
+        return self.problem.space.sample(key, count)
 
     def log_prior(self, theta: Any) -> Any:
-        return joined([self._particles(0, theta, place)[1] for place in places(theta.shape[-1])])
+        return concatenate([self._particles(0, theta, place)[1] for place in thread_slices(theta.shape[-1])])
 
     def cost(self, stop: int) -> int:
         return stop
@@ -111,15 +111,15 @@ class FilterTarget:
             return end, rows_of(energies, last - first)
 
         states, energies = zip(*self._each(of_core, theta, last), strict=True)
-        return joined(states), joined(energies)
+        return concatenate(states), concatenate(energies)
 
     def _each(self, of_core: Callable[[slice, Event], Result], theta: Any, stop: int) -> list[Result]:
         """What comes of every core's particles before some sample: at the same time, or one after the other as long as
         there are programs to be compiled."""
-        tasks = [partial(of_core, place) for place in places(theta.shape[-1])]
+        tasks = [partial(of_core, place) for place in thread_slices(theta.shape[-1])]
         record, _ = self._locate(stop - 1)
         if all(filter.programs() for filter in self.filters[: record + 1]):
-            return together(tasks)
+            return run_parallel(tasks)
         return [task(Event()) for task in tasks]
 
     def _advance(
@@ -135,13 +135,13 @@ class FilterTarget:
         samples = self.portion(record, local - row, local - row + CHUNK)
         return self.filters[record].advance(state, particles, samples, row, row + last - first, watched)
 
-    def browse(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """As `smc.target.browse`, without the energies and without waiting for every call: devices go on while the host
         looks at the last."""
 
         def of_core(place: slice, given_up: Event) -> tuple[Any, np.ndarray, np.ndarray]:
             ends = []
-            for last, state in ahead(self._sweep(theta, place, stop)):
+            for last, state in prefetch(self._sweep_ranges(theta, place, stop)):
                 jax.block_until_ready(state)
                 if given_up.is_set():
                     break
@@ -152,9 +152,9 @@ class FilterTarget:
                 return state, sum((end.sum(axis=0) for end in finished), start=earlier), newest
 
         states, earlier, newest = zip(*self._each(of_core, theta, stop), strict=True)
-        return joined(states), -finite_or_lost(joined(earlier)), finite_or_lost(joined(newest))
+        return concatenate(states), -finite_or_lost(concatenate(earlier)), finite_or_lost(concatenate(newest))
 
-    def _sweep(self, theta: Any, place: slice, stop: int) -> Iterator[tuple[int, Any]]:
+    def _sweep_ranges(self, theta: Any, place: slice, stop: int) -> Iterator[tuple[int, Any]]:
         """The ends of ranges and the states there, as soon as a device has been told to find them."""
         state, first = None, 0
         most = max(LONGEST_CALL // self.particles, self._at_once)
@@ -164,18 +164,18 @@ class FilterTarget:
             yield last, state
             first = last
 
-    def portion(self, record: int, first: int, last: int) -> Rows:
+    def portion(self, record: int, first: int, last: int) -> PackedSamples:
         """Some samples of a record, on all devices: every sweep asks for them.  They are sent again only if there are
         more of them than the last time; a stream writes on in the array that they are copied from."""
         end = min(last, self.offsets[record + 1] - self.offsets[record])
         known = self._portions.get((record, first))
         if known is None or known[0] != end:
-            rows = self.data[record].changed(lambda numbers: everywhere(numbers[first:last].copy(), self.particles))
+            rows = self.data[record].changed(lambda numbers: replicate(numbers[first:last].copy(), self.particles))
             known = self._portions[record, first] = end, rows
         return known[1]
 
     @cached_property
-    def _portions(self) -> dict[tuple[int, int], tuple[int, Rows]]:
+    def _portions(self) -> dict[tuple[int, int], tuple[int, PackedSamples]]:
         return {}
 
     def _locate(self, sample: int) -> tuple[int, int]:
@@ -195,10 +195,10 @@ class FilterTarget:
     def _preparation(self, record: int) -> Callable[[Any], tuple[Particle, Any]]:
         """The program for it, bound to what is fixed."""
         if record not in self._preparations:
-            question = self.question
-            form, numbers = Form.of(question.fixed(record))
-            put = partial(everywhere, particles=self.particles)
-            program = question.space.program(_prepared, question.roles(record), form, put=put)
+            problem = self.problem
+            form, numbers = TreeSpec.of(problem.fixed(record))
+            put = partial(replicate, particles=self.particles)
+            program = problem.space.program(_prepared, problem.roles(record), form, put=put)
             self._preparations[record] = partial(program, put(numbers))
         return self._preparations[record]
 
@@ -226,11 +226,13 @@ def _the_same(known: Any, theta: Any) -> bool:
     return both and known.__array_interface__ == theta.__array_interface__
 
 
-def _prepared(roles: Roles, form: Form, space: Space, numbers: Any, theta: Any) -> tuple[Particle, Any]:
+def _prepared(
+    roles: QuantityRoles, form: TreeSpec, space: ParameterSpace, numbers: Any, theta: Any
+) -> tuple[Particle, Any]:
     """Particles as the filter wants them, and their log prior; what is fixed comes apart as form and numbers."""
     fixed = form.filled(numbers)
     make = over_particles(lambda free: roles.particle({**fixed, **space.values_of_one(free)}))
-    return constrained(make(theta)), jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
+    return constrain_sharding(make(theta)), jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
 
 
 def whole_chunks(samples: int) -> int:

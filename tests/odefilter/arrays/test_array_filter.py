@@ -11,21 +11,21 @@ import pytest
 
 import probsysid as ps
 from probsysid.model.model import Model
-from probsysid.odefilter.arrays.batched import Lanes
+from probsysid.odefilter.arrays.batched import Batched
 from probsysid.odefilter.arrays.lapack import Lapack
-from probsysid.odefilter.arrays.sqrt_algebra import Law
-from probsysid.odefilter.arrays.step import ArraySystem, in_arrays
+from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
+from probsysid.odefilter.arrays.step import ArrayFilter, as_array_filter
 from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
-from probsysid.odefilter.filter import Filter
+from probsysid.odefilter.filter import VectorisedFilter
 from probsysid.odefilter.filter_inputs import with_room
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
-from probsysid.odefilter.packed_samples import Rows
-from probsysid.odefilter.smoothing.backward_kernels import Points
-from probsysid.odefilter.smoothing.smoother import Stretch, _laws, smooth
+from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.smoothing.backward_kernels import StateSpaceOps
+from probsysid.odefilter.smoothing.smoother import SmootherChunk, _laws, smooth
 from probsysid.odefilter.smoothing.trajectory import Trajectory, trace
 from probsysid.odefilter.solver import LARGEST_UNROLLED
-from probsysid.odefilter.unrolled.step import System
+from probsysid.odefilter.unrolled.step import UnrolledFilter
 from tests.odefilter.bruteforce import joint_gaussian
 from tests.odefilter.cases import Blocks, Case
 from tests.odefilter.problems import random_case
@@ -44,22 +44,22 @@ class Compiled(NamedTuple):
     """The array form of a case with all that a step can have in it, and the textbook's energies."""
 
     case: Case
-    filter: Filter
-    sample: Rows
+    filter: VectorisedFilter
+    sample: PackedSamples
     """With room for more steps than there are."""
     energies: np.ndarray
 
 
-@pytest.fixture(scope="module", params=[Lanes(), Lapack()], ids=["lanes", "LAPACK"])
+@pytest.fixture(scope="module", params=[Batched(), Lapack()], ids=["lanes", "LAPACK"])
 def compiled(request: pytest.FixtureRequest) -> Compiled:
     """Orders 2 and 1, two outputs, gaps, jumps, two steps in intervals of all lengths, five particles in blocks of
     two."""
     settings: Any = {"missing": 0.3, "uniform": False, "restarts": True, "substeps": 2, "diffusion": QuasiMLE()}
     case = random_case(np.random.default_rng(5), **structure((2, 1), (3, 1), 2, **settings))
-    system = in_arrays(case.system)
-    assert isinstance(system._algebra, Lanes)
-    system.__dict__["_algebra"] = request.param
-    return Compiled(case, Blocks(system, 2), Rows.of(with_room(case.sample)), textbook_energies(case))
+    ode_filter = as_array_filter(case.ode_filter)
+    assert isinstance(ode_filter._algebra, Batched)
+    ode_filter.__dict__["_algebra"] = request.param
+    return Compiled(case, Blocks(ode_filter, 2), PackedSamples.of(with_room(case.sample)), textbook_energies(case))
 
 
 def energies(compiled: Compiled, particles: Any) -> np.ndarray:
@@ -127,12 +127,12 @@ STRUCTURES = {
 QUICK = "EKF0, ODE up to noise"
 
 
-def laws_of(trajectory: Trajectory, layout: Layout) -> Law:
+def laws_of(trajectory: Trajectory, layout: Layout) -> GaussianConditional:
     """Of each point given the next one."""
     known = jax.tree.map(lambda leaf: leaf[:-1], (trajectory.filtered, trajectory.departing, trajectory.restarted))
     units = layout.scales(np.diff(trajectory.time))
-    stretch = Stretch(*known, trajectory.variance[1:], units, np.full(len(units), True))
-    return _laws(Points(layout), stretch, None)
+    stretch = SmootherChunk(*known, trajectory.variance[1:], units, np.full(len(units), True))
+    return _laws(StateSpaceOps(layout), stretch, None)
 
 
 @pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])
@@ -140,7 +140,10 @@ def test_the_numbers_are_those_of_the_unrolled_form(name: str) -> None:
     """Energies, innovations, diffusions, filtered and smoothed moments, and the laws that sample paths are drawn from;
     filtered factors as well, since both forms take the triangular one."""
     case = random_case(np.random.default_rng(3), **STRUCTURES[name])
-    traced = [trace(system, case.particle, case.sample, case.time) for system in (in_arrays(case.system), case.system)]
+    traced = [
+        trace(ode_filter, case.particle, case.sample, case.time)
+        for ode_filter in (as_array_filter(case.ode_filter), case.ode_filter)
+    ]
     looking_back = []
     for trajectory in traced:
         smoothed, laws = smooth(trajectory, case.layout), laws_of(trajectory, case.layout)
@@ -183,8 +186,8 @@ def chain(masses: int) -> Model:
 def test_the_form_follows_from_the_size() -> None:
     """q = order + 2: five components a mass."""
     few, many = LARGEST_UNROLLED // 5, LARGEST_UNROLLED // 5 + 1
-    assert type(ps.Solver().system(chain(few))) is System
-    assert type(ps.Solver().system(chain(many))) is ArraySystem
+    assert type(ps.Solver().ode_filter(chain(few))) is UnrolledFilter
+    assert type(ps.Solver().ode_filter(chain(many))) is ArrayFilter
 
 
 def chain_case(masses: int, smoothness: int, samples: int, substeps: int = 1, particles: int = 2) -> Case:
@@ -213,13 +216,13 @@ def chain_case(masses: int, smoothness: int, samples: int, substeps: int = 1, pa
 def test_a_chain_of_twenty_masses_is_one_joint_gaussian(smoothness: int) -> None:
     """80 and 100 components, several panels in every decomposition: energies, filtered and smoothed moments."""
     case = chain_case(20, smoothness, samples=5, substeps=2)
-    system = ps.Solver(smoothness=smoothness, diffusion=0.8).system(case.model)
-    assert system == in_arrays(case.system)
-    trajectory = trace(system, case.particle, case.sample, case.time)
+    ode_filter = ps.Solver(smoothness=smoothness, diffusion=0.8).ode_filter(case.model)
+    assert ode_filter == as_array_filter(case.ode_filter)
+    trajectory = trace(ode_filter, case.particle, case.sample, case.time)
     smoothed = smooth(trajectory, case.layout)
     joint = joint_gaussian(case, np.full((8, 20), 0.64), particle=1)
     np.testing.assert_allclose(trajectory.energy[:, 1], joint.energies(case.samples), rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(case.energies(Blocks(system, 2)), trajectory.energy, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(case.energies(Blocks(ode_filter, 2)), trajectory.energy, rtol=1e-8, atol=1e-8)
     size = np.max(np.abs(smoothed.mean), axis=0)[:, 1]
     for i in (0, 3, 8):
         assert_same(trajectory.filtered.mean[i, :, 1], trajectory.filtered.factor[i, :, :, 1], joint.filtered(i), size)

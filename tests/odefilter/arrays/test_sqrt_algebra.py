@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import probsysid  # noqa: F401  (double precision)
-from probsysid.odefilter.arrays.batched import Lanes
+from probsysid.odefilter.arrays.batched import Batched
 from probsysid.odefilter.arrays.lapack import PANEL_ENTRIES, Lapack, solve_lower, triangularise
-from probsysid.odefilter.arrays.sqrt_algebra import Algebra, SparseRows
+from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 from probsysid.odefilter.unrolled import gaussian
 from tests.odefilter.unrolled.test_gaussian import as_matrix, as_rows, random_factor
 
@@ -23,11 +23,11 @@ def in_lanes(rows: np.ndarray) -> Any:
     """The triangular factor as conditioning on something else gives it."""
     other = jnp.zeros((1, rows.shape[1] + 1)).at[0, -1].set(1.0)
     wider = jnp.pad(rows, ((0, 0), (0, 1)))
-    return Lanes().condition(other, jnp.ones(1), wider, jnp.zeros(len(rows)))[0]
+    return Batched().condition(other, jnp.ones(1), wider, jnp.zeros(len(rows)))[0]
 
 
 both = pytest.mark.parametrize("triangular", [triangularise, in_lanes])
-algebras = pytest.mark.parametrize("algebra", [Lanes(), Lapack()], ids=["lanes", "LAPACK"])
+algebras = pytest.mark.parametrize("algebra", [Batched(), Lapack()], ids=["lanes", "LAPACK"])
 
 
 @both
@@ -69,7 +69,7 @@ def test_triangularise_tolerates_missing_rank(triangular: Any) -> None:
 
 
 @algebras
-def test_sparse_rows_are_a_matrix(algebra: Algebra) -> None:
+def test_sparse_rows_are_a_matrix(algebra: SquareRootAlgebra) -> None:
     matrix = np.array([[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0]])
     sparse = SparseRows.of(matrix)
     assert sparse.columns.shape == (3, 2)
@@ -80,7 +80,7 @@ def test_sparse_rows_are_a_matrix(algebra: Algebra) -> None:
 
 @algebras
 @pytest.mark.parametrize(("rows", "inner"), [(0, 3), (2, 0), (2, 3)])
-def test_products_may_be_empty(rows: int, inner: int, algebra: Algebra) -> None:
+def test_products_may_be_empty(rows: int, inner: int, algebra: SquareRootAlgebra) -> None:
     """A state without components beyond the physical ones has nothing to multiply."""
     rng = np.random.default_rng(5)
     matrix, other = rng.normal(size=(4, rows, inner)), rng.normal(size=(4, inner, 5))
@@ -89,7 +89,7 @@ def test_products_may_be_empty(rows: int, inner: int, algebra: Algebra) -> None:
 
 @algebras
 @pytest.mark.parametrize("residuals", [1, 3])
-def test_condition_is_the_one_row_by_row(residuals: int, algebra: Algebra) -> None:
+def test_condition_is_the_one_row_by_row(residuals: int, algebra: SquareRootAlgebra) -> None:
     rng = np.random.default_rng(residuals)
     rows, means = random_factor(rng, 5, 12), rng.normal(size=5)
     seen, misses = random_factor(rng, residuals, 12), rng.normal(size=residuals)
@@ -107,7 +107,7 @@ def test_nothing_is_learnt_from_a_quantity_without_variance() -> None:
 
 
 @algebras
-def test_observe_is_the_one_row_by_row(algebra: Algebra) -> None:
+def test_observe_is_the_one_row_by_row(algebra: SquareRootAlgebra) -> None:
     """Three outputs, the second one missing."""
     rng = np.random.default_rng(4)
     rows, means = random_factor(rng, 5, 8), rng.normal(size=5)
@@ -129,7 +129,7 @@ def test_lanes_are_one_particle_each() -> None:
     rows, means = rng.normal(size=(4, 5, 12)), rng.normal(size=(4, 5))
     rows[2] = np.nan
     seen, misses = rng.normal(size=(2, 12)), rng.normal(size=(4, 2))
-    condition = Lanes().condition
+    condition = Batched().condition
     factors, found = jax.vmap(condition, in_axes=(None, 0, 0, 0))(seen, misses, rows, means)
     for k in (0, 1, 3):
         factor, mean = condition(*map(jnp.asarray, (seen, misses[k], rows[k], means[k])))

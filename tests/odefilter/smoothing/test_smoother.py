@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from probsysid.model.model import Model
-from probsysid.odefilter.arrays.step import in_arrays
+from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.diffusion import Fixed, QuasiMLE
 from probsysid.odefilter.smoothing import chunking
-from probsysid.odefilter.smoothing.chunking import piece
+from probsysid.odefilter.smoothing.chunking import padded_slice
 from probsysid.odefilter.smoothing.smoother import _programs, sample_paths, smooth, smooth_record
 from probsysid.odefilter.smoothing.trajectory import Trajectory, _tracer, refine
 from tests.odefilter.bruteforce import Joint, joint_gaussian
@@ -179,9 +179,9 @@ def test_without_joint_conditioning_smoothing_ignores_the_data() -> None:
 def test_what_is_kept_is_written_in_place(substeps: int) -> None:
     """A step that moved everything kept of a stretch would take the longer, the longer the stretch."""
     case = linear_case(oscillator(), (3,), 11, samples=150, missing=0.2, restarts=True, substeps=substeps)
-    begin, go_on = _tracer(in_arrays(case.system))
-    state, *_ = begin(case.particle, piece(case.sample, 0, 150, 1))
-    program = go_on.lower(state, case.particle, piece(case.sample, 1, 150, 149)).compile().as_text()
+    begin, go_on = _tracer(as_array_filter(case.ode_filter))
+    state, *_ = begin(case.particle, padded_slice(case.sample, 0, 150, 1))
+    program = go_on.lower(state, case.particle, padded_slice(case.sample, 1, 150, 149)).compile().as_text()
     assert "f64[149," in program
     assert moved_in_loops(program, 149) == []
 
@@ -218,7 +218,7 @@ def test_a_record_is_smoothed_as_the_joint_gaussian(name: str, monkeypatch: pyte
         **{field: np.repeat(getattr(case, field)[:, :1], copies, axis=1) for field in alike},
     )
     monkeypatch.setattr(chunking, "LONGEST", 2 * case.substeps)
-    found = smooth_record(jax.random.key(3), in_arrays(case.system), case.particle, case.sample, case.time)
+    found = smooth_record(jax.random.key(3), as_array_filter(case.ode_filter), case.particle, case.sample, case.time)
     joint = joint_gaussian(case, np.full(((case.samples - 1) * case.substeps, 1), 0.64))
     at = case.substeps * np.arange(case.samples)
     exact = [joint.smoothed(i) for i in at]
@@ -247,6 +247,6 @@ def test_records_of_all_lengths_share_their_programs() -> None:
         case = linear_case(model, (3,), 16, samples=samples)
         trajectory = case.trace()
         smooth(trajectory, case.layout)
-        programs = (*_tracer(case.system), *_programs(case.layout, 0, None))
+        programs = (*_tracer(case.ode_filter), *_programs(case.layout, 0, None))
         compiled.append([program._cache_size() for program in programs])
     assert compiled[0] == compiled[1] == compiled[2]

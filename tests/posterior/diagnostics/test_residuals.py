@@ -10,9 +10,9 @@ import pytest
 import scipy.stats
 
 import probsysid as ps
-from probsysid.model.problem import Question
+from probsysid.model.problem import Problem
 from probsysid.posterior.diagnostics.residuals import analyse, doubts
-from probsysid.targets.batch_target import Experiment
+from probsysid.targets.batch_target import BatchTarget
 from tests import duffing
 
 SAMPLES = 200
@@ -68,8 +68,8 @@ def test_saved_and_loaded(posterior: ps.Posterior, tmp_path: Path) -> None:
 
 def test_a_lost_particle_does_no_harm(record: ps.Record) -> None:
     given = duffing.options()
-    question = Question.make(duffing.model, given["solver"], given["priors"], given["noise"], [given["initial"]], None)
-    experiment = Experiment(question, (record,), 128)
+    problem = Problem.make(duffing.model, given["solver"], given["priors"], given["noise"], [given["initial"]], None)
+    experiment = BatchTarget(problem, (record,), 128)
     theta = np.array(experiment.sample_prior(jax.random.key(0), 128))
     theta[:, 0] = np.nan
     weights = np.full(128, 1 / 127)

@@ -13,9 +13,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from probsysid.odefilter.arrays.sqrt_algebra import Algebra, SparseRows
+from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 
-LANE_ENTRIES = 3000
+BATCHED_ENTRIES = 3000
 """Largest matrix that is worked on in lanes.  To make 16 x 28 numbers triangular takes 1.0 us a particle (LAPACK 3.5),
 20 x 35 1.9 (5.3), 40 x 70 15 (32)."""
 
@@ -23,12 +23,12 @@ STAGE = 8
 """Rows that are finished before they are left out of what follows: 4 are as good, and take longer to compile."""
 
 
-def fit_lanes(rows: int, columns: int) -> bool:
+def fits_batched(rows: int, columns: int) -> bool:
     """Whether a system whose largest matrix is this is worked on in lanes."""
-    return rows * columns <= LANE_ENTRIES
+    return rows * columns <= BATCHED_ENTRIES
 
 
-class Lanes(Algebra):
+class Batched(SquareRootAlgebra):
     """Operations on the matrices of all particles, whose axis is last."""
 
     def over(self, function: Callable[..., Any]) -> Callable[..., Any]:

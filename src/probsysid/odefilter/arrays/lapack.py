@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from probsysid.odefilter.arrays.sqrt_algebra import Algebra, SparseRows
+from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 
 PANEL_ENTRIES = 8192
 """Largest matrix that is handed to LAPACK whole.  From the next entry on OpenBLAS splits rank-one updates over threads,
@@ -19,7 +19,7 @@ PANEL_ROWS = 40
 """Rows a panel of a larger matrix.  For 80 x 140 and 100 x 180 numbers, 20 to 40 are equally good."""
 
 
-class Lapack(Algebra):
+class Lapack(SquareRootAlgebra):
     """Operations on the matrices of one particle."""
 
     def over(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -35,7 +35,7 @@ class SparseRows(NamedTuple):
         return cls(matrix, columns, np.take_along_axis(matrix, columns, axis=1))
 
 
-class Algebra(ABC):
+class SquareRootAlgebra(ABC):
     """The formulas, for one particle.
 
     A way of computing supplies the operations below, whose arrays may have an axis of particles after the others, and
@@ -188,40 +188,40 @@ class Algebra(ABC):
 
     # Laws of one state given another
 
-    def predicted(self, step: "Step", mean: Any, factor: Any, sigma: Any) -> tuple[Any, Any]:
+    def predicted(self, transition: "Transition", mean: Any, factor: Any, sigma: Any) -> tuple[Any, Any]:
         """The state after a step."""
-        return self._times(step.transition, mean), self._lower(self._arriving(step, factor, sigma))
+        return self._times(transition.matrix, mean), self._lower(self._arriving(transition, factor, sigma))
 
-    def given_next(self, step: "Step", mean: Any, factor: Any, sigma: Any) -> "Law":
+    def revert(self, transition: "Transition", mean: Any, factor: Any, sigma: Any) -> "GaussianConditional":
         """The state given the one after a step."""
-        arriving = self._arriving(step, factor, sigma)
+        arriving = self._arriving(transition, factor, sigma)
         staying = jnp.concatenate([factor, jnp.zeros_like(factor)], axis=1)
         gain, rest = self._given(arriving, staying)
-        return Law(gain, mean - self._product(gain, self._times(step.transition, mean)), rest)
+        return GaussianConditional(gain, mean - self._product(gain, self._times(transition.matrix, mean)), rest)
 
-    def given_part(self, part: Int[np.ndarray, " component"], mean: Any, factor: Any) -> "Law":
+    def given_part(self, part: Int[np.ndarray, " component"], mean: Any, factor: Any) -> "GaussianConditional":
         """The state given another one that shares some components with it and nothing else."""
         gain, rest = self._given(factor[part], factor)
         offset = mean - self._product(gain, mean[part])
-        return Law(jnp.zeros_like(factor).at[:, part].set(gain), offset, rest)
+        return GaussianConditional(jnp.zeros_like(factor).at[:, part].set(gain), offset, rest)
 
-    def chained(self, first: "Law", second: "Law") -> "Law":
+    def merge(self, first: "GaussianConditional", second: "GaussianConditional") -> "GaussianConditional":
         """x given y, and y given z: the law of x given z."""
-        mean, factor = self.pushed(first, second.offset, second.factor)
-        return Law(self._product(first.gain, second.gain), mean, factor)
+        mean, factor = self.marginalise(first, second.offset, second.factor)
+        return GaussianConditional(self._product(first.gain, second.gain), mean, factor)
 
-    def pushed(self, law: "Law", mean: Any, factor: Any) -> tuple[Any, Any]:
+    def marginalise(self, law: "GaussianConditional", mean: Any, factor: Any) -> tuple[Any, Any]:
         """The Gaussian of a state, from its law and that of the other."""
         rows = jnp.concatenate([self._product(law.gain, factor), law.factor], axis=1)
         return law.offset + self._product(law.gain, mean), self._lower(rows)
 
-    def drawn(self, law: "Law", others: Any, normals: Any) -> Any:
+    def drawn(self, law: "GaussianConditional", others: Any, normals: Any) -> Any:
         """Draws of a state, each from its law given a draw of the other; they lie side by side."""
         return law.offset[:, None] + self._product(law.gain, others) + self._product(law.factor, normals)
 
-    def _arriving(self, step: "Step", factor: Any, sigma: Any) -> Any:
-        noise = self._constant(step.noise) * sigma[:, None]
-        return jnp.concatenate([self._times(step.transition, factor), noise], axis=1)
+    def _arriving(self, transition: "Transition", factor: Any, sigma: Any) -> Any:
+        noise = self._constant(transition.noise) * sigma[:, None]
+        return jnp.concatenate([self._times(transition.matrix, factor), noise], axis=1)
 
     def _given(self, seen: Any, sought: Any) -> tuple[Any, Any]:
         """Gain and factor of one quantity given another, both as rows over the same columns."""
@@ -230,14 +230,14 @@ class Algebra(ABC):
         return self._over_lower(lower[count:, :count], lower[:count, :count]), lower[count:, count:]
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """What a step does to all components, in its own units: A, and the square root of Q for unit diffusion."""
 
-    transition: SparseRows
+    matrix: SparseRows
     noise: Float[np.ndarray, "D D"]
 
 
-class Law(NamedTuple):
+class GaussianConditional(NamedTuple):
     """The law of a state given another: its mean is offset + gain @ other, its factor does not depend on it."""
 
     gain: Any

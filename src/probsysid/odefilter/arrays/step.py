@@ -4,7 +4,7 @@
 a few components, hopeless for a hundred.  Here the same steps are taken with the matrices of `arrays.py`, and the
 program is as long as the model's own functions.
 
-Rows of a factor come in the order of `System.free`; means, as everywhere, in the order of the layout.
+Rows of a factor come in the order of `UnrolledFilter.free`; means, as everywhere, in the order of the layout.
 """
 
 from collections.abc import Callable
@@ -18,25 +18,25 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from probsysid.model.sparsity import Dependence, dependence
-from probsysid.odefilter.arrays.batched import Lanes, fit_lanes
+from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
+from probsysid.odefilter.arrays.batched import Batched, fits_batched
 from probsysid.odefilter.arrays.lapack import Lapack
-from probsysid.odefilter.arrays.sqrt_algebra import Algebra, SparseRows
+from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 from probsysid.odefilter.diffusion import BEYOND, FLOOR, UnitVariance, first_guess
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled.gaussian import Innovation
-from probsysid.odefilter.unrolled.step import Particle, Sample, State, System
+from probsysid.odefilter.unrolled.step import FilterState, IntervalData, Particle, UnrolledFilter
 
 
-def in_arrays(system: System) -> "ArraySystem":
+def as_array_filter(ode_filter: UnrolledFilter) -> "ArrayFilter":
     """The same system in array form: where a few particles are filtered once, compiling is what takes time."""
-    return ArraySystem(**{field.name: getattr(system, field.name) for field in fields(system)})
+    return ArrayFilter(**{field.name: getattr(ode_filter, field.name) for field in fields(ode_filter)})
 
 
-class ArraySystem(System):
-    """A `System` whose state holds arrays: mean (D,), factor (free, free), jacobian (coordinate, physical), a diffusion
+class ArrayFilter(UnrolledFilter):
+    """A filter whose state holds arrays: mean (D,), factor (free, free), jacobian (coordinate, physical), a diffusion
     memory of arrays by coordinate, and variance (coordinate,)."""
 
     unrolled = False
@@ -81,14 +81,14 @@ class ArraySystem(System):
         return SparseRows.of(self.layout.transition[np.ix_(self._wanted, self._kept)])
 
     @cached_property
-    def _algebra(self) -> Algebra:
+    def _algebra(self) -> SquareRootAlgebra:
         """How matrices are worked on: decided by the largest."""
         noise = len(self._highest) if self.ode_noise else 0
-        return Lanes() if fit_lanes(len(self._wanted), len(self._free) + self.layout.size + noise) else Lapack()
+        return Batched() if fits_batched(len(self._wanted), len(self._free) + self.layout.size + noise) else Lapack()
 
     # Start
 
-    def start(self, particle: Particle, sample: Sample) -> State:
+    def start(self, particle: Particle, sample: IntervalData) -> FilterState:
         """The Gaussian at the first sample, before its data."""
         physical = self._physical
         sd = jnp.stack(particle.initial_sd) / sample.scales[physical]
@@ -98,16 +98,16 @@ class ArraySystem(System):
         )
         guesses = self._guesses(particle, sample)
         memory = [jnp.broadcast_to(jnp.asarray(m), guesses.shape) for m in self.diffusion.start(guesses)]
-        return State(mean, factor, slopes, memory, jnp.zeros_like(guesses))
+        return FilterState(mean, factor, slopes, memory, jnp.zeros_like(guesses))
 
-    def _guesses(self, particle: Particle, sample: Sample) -> Float[Array, "coordinate"]:
+    def _guesses(self, particle: Particle, sample: IntervalData) -> Float[Array, "coordinate"]:
         """A squared diffusion for each coordinate, from the initial state alone."""
         further = Layout(self.layout.orders, tuple(q + BEYOND for q in self.layout.smoothness))
         derivatives = self._completion(particle, further, sample.inputs)(jnp.stack(particle.initial_mean))
         ends = np.array(further.offsets) + np.array(further.smoothness)
         return jnp.asarray(first_guess((derivatives[ends - 1], derivatives[ends]), sample.step))
 
-    def restart(self, state: State, particle: Particle, sample: Sample) -> State:
+    def restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         """New higher derivatives from the ODE where the interval begins, given the physical components."""
         physical = self._physical
         rows = state.factor[: len(physical)]
@@ -116,7 +116,7 @@ class ArraySystem(System):
         return state._replace(mean=mean, factor=factor, jacobian=slopes)
 
     def _arrays_from_physical(
-        self, particle: Particle, sample: Sample, derivatives: Any, physical: Any, rows: Any
+        self, particle: Particle, sample: IntervalData, derivatives: Any, physical: Any, rows: Any
     ) -> tuple[Any, Any, Any]:
         """All components from the physical ones: Taylor coefficients for the mean, their Jacobian for the rows."""
         scales = sample.scales
@@ -144,7 +144,7 @@ class ArraySystem(System):
         return complete
 
     @cached_property
-    def _completed_dependence(self) -> Dependence:
+    def _completed_dependence(self) -> SparsityPattern:
         """Which physical component each component of the state can depend on at a restart."""
         model, layout = self.model, self.layout
         derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1
@@ -157,35 +157,39 @@ class ArraySystem(System):
                 lambda x, u: model.highest_derivatives(x, u, parameters), layout, list(physical), inputs
             )
 
-        return dependence(complete, inputs, parameters, count=len(layout.physical))
+        return sparsity_pattern(complete, inputs, parameters, count=len(layout.physical))
 
     # One interval
 
-    def _steps(self, state: State, sample: Sample, step: Callable[[Any, State], State]) -> State:
+    def _steps(
+        self, state: FilterState, sample: IntervalData, step: Callable[[Any, FilterState], FilterState]
+    ) -> FilterState:
         """The steps of an interval as a loop, which is as short a program for many as for two."""
         if sample.count is None and sample.grid.shape[0] == 1:
             return step(0, state)
         count = sample.grid.shape[0] if sample.count is None else jnp.asarray(sample.count, dtype=int)
         return lax.fori_loop(0, count, step, state)
 
-    def rescale(self, state: State, rescale: Any) -> State:
+    def rescale(self, state: FilterState, rescale: Any) -> FilterState:
         """Change of units where the step length changes."""
         slopes = state.jacobian * rescale[self._highest][:, None] / rescale[self._physical]
         factor = state.factor * rescale[self._free][:, None]
         return state._replace(mean=state.mean * rescale, factor=factor, jacobian=slopes)
 
-    def _kept_rows(self, state: State) -> Float[Array, "D free"]:
+    def _kept_rows(self, state: FilterState) -> Float[Array, "D free"]:
         """The row of every component, in the order of `_kept`."""
         if self.ode_noise:
             return state.factor
         given = self._algebra.product(state.jacobian, state.factor[: len(self._physical)])
         return jnp.concatenate([state.factor, given])
 
-    def component_rows(self, state: State) -> Any:
+    def component_rows(self, state: FilterState) -> Any:
         """The row of every component."""
         return self._kept_rows(state)[self._place]
 
-    def advance(self, state: State, particle: Particle, sample: Sample, inputs: Any, unit: Any) -> State:
+    def advance(
+        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
+    ) -> FilterState:
         """One step: predict, estimate the diffusion, condition on the ODE."""
         scales = sample.scales
         mean = self._algebra.times(self._transition, state.mean[self._kept])[self._place_wanted]
@@ -200,7 +204,7 @@ class ArraySystem(System):
                 memory, variance = self._diffusions(state, particle, mean[self._highest] - values, slopes, unit)
                 rows = self._predicted(state, variance)
             factor, new_mean = self._given_ode(rows, mean, values, slopes, scales)
-        return State(new_mean, factor, slopes, memory, variance)
+        return FilterState(new_mean, factor, slopes, memory, variance)
 
     def _dynamics(self, particle: Particle, mean: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
         """The dynamics and their Jacobian at a state."""
@@ -209,7 +213,7 @@ class ArraySystem(System):
         def function(physical: Any) -> Any:
             return jnp.stack(self.model.highest_derivatives(list(physical), list(inputs), particle.parameters))
 
-        values, slopes = self.linearisation.matrix(function, point, self.model.dynamics_dependence)
+        values, slopes = self.linearisation.matrix(function, point, self.model.dynamics_sparsity)
         units = scales[self._highest]
         return values / units, slopes * scales[self._physical] / units[:, None]
 
@@ -221,7 +225,7 @@ class ArraySystem(System):
         return values + self._algebra.product(slopes, (mean - corrected)[self._physical]), slopes
 
     def _diffusions(
-        self, state: State, particle: Particle, residuals: Any, slopes: Any, unit: Any
+        self, state: FilterState, particle: Particle, residuals: Any, slopes: Any, unit: Any
     ) -> tuple[list[Any], Any]:
         n, q = np.array(self.layout.orders), np.array(self.layout.smoothness)
         units = UnitVariance(unit, jnp.asarray(1 / (2 * q + 1 - 2 * n)))
@@ -234,14 +238,14 @@ class ArraySystem(System):
         return memory, jnp.maximum(variance, FLOOR)
 
     def _stretches(self, slopes: Any) -> Float[Array, "coordinate"]:
-        """`System._stretch` of all coordinates."""
+        """`UnrolledFilter._stretch` of all coordinates."""
         noise, coordinate = self.layout.process_factor, np.array(self.layout.coordinate)
         own = coordinate[:, None] == np.arange(len(self._highest))  # a coordinate's noise is in columns of its own
         highest = noise[self._highest]
         rows = highest - self._algebra.product(slopes, noise[self._physical])
         return jnp.sum(jnp.where(own.T, rows**2, 0.0), axis=1) / np.sum(highest**2, axis=1)
 
-    def _predicted(self, state: State, variance: Any) -> Float[Array, "wanted column"]:
+    def _predicted(self, state: FilterState, variance: Any) -> Float[Array, "wanted column"]:
         """[A L, sigma sqrt(Q)] of the wanted components."""
         sigma = jnp.sqrt(variance)[np.array(self.layout.coordinate)[self._wanted]]
         given = state.jacobian[:0] if self.ode_noise else state.jacobian
@@ -265,7 +269,9 @@ class ArraySystem(System):
 
     # Data
 
-    def observe(self, state: State, particle: Particle, sample: Sample) -> tuple[State, Any, list[Innovation]]:
+    def observe(
+        self, state: FilterState, particle: Particle, sample: IntervalData
+    ) -> tuple[FilterState, Any, list[Innovation]]:
         """Condition on the sample's outputs.  Returns the energy and each output's innovation."""
         scales = sample.scales
         if self.restarts:
@@ -276,7 +282,7 @@ class ArraySystem(System):
         def function(x: Any) -> Any:
             return jnp.stack(self.model.measured(list(x[:split]), list(x[split:]), inputs, particle.parameters))
 
-        predictions, slopes = jacobian_matrix(function, (state.mean * scales)[seen], self.model.outputs_dependence)
+        predictions, slopes = jacobian_matrix(function, (state.mean * scales)[seen], self.model.outputs_sparsity)
         slopes = slopes * scales[seen]
         if not self.ode_noise:  # highest derivatives are functions of the physical components
             slopes = slopes[:, :split] + self._algebra.product(slopes[:, split:], state.jacobian)
@@ -293,7 +299,7 @@ class ArraySystem(System):
             state = state._replace(mean=mean, factor=factor)
         return state, energy, [Innovation(*parts) for parts in zip(*innovations, strict=True)]
 
-    def _follow_jump(self, state: State, particle: Particle, sample: Sample) -> State:
+    def _follow_jump(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         """The highest derivatives after the inputs have jumped to the sample's values: what an accelerometer feels."""
         if self.ode_noise:
             return state
@@ -302,7 +308,7 @@ class ArraySystem(System):
         mean = jnp.concatenate([state.mean[self._free], values])[self._place]
         return state._replace(mean=mean, jacobian=slopes)
 
-    def before_jump(self, observed: State, arrived: State) -> State:
+    def before_jump(self, observed: FilterState, arrived: FilterState) -> FilterState:
         """The state after the data, with the highest derivatives as they were before the inputs jumped."""
         highest = arrived.mean[self._highest]
         mean = self._completed(observed.mean[self._free], arrived.mean, highest, arrived.jacobian)
@@ -310,7 +316,7 @@ class ArraySystem(System):
 
     # The state for loops and storage
 
-    def structure(self, first: Any, step: Any, particle: Particle, sample: Sample) -> tuple[Any, Any]:
+    def structure(self, first: Any, step: Any, particle: Particle, sample: IntervalData) -> tuple[Any, Any]:
         """Arrays have no zeros by structure, and their shapes are known without tracing anything."""
         coordinates, free = len(self._highest), len(self._free)
         memory = self.diffusion.start(np.zeros(coordinates))
@@ -318,7 +324,7 @@ class ArraySystem(System):
         def numbers(*shape: int) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct(shape, float)
 
-        return None, State(
+        return None, FilterState(
             mean=numbers(self.layout.size),
             factor=numbers(free, free),
             jacobian=numbers(coordinates, len(self._physical)),
@@ -326,22 +332,22 @@ class ArraySystem(System):
             variance=numbers(coordinates),
         )
 
-    def fill(self, state: State, pattern: Any) -> State:
+    def fill(self, state: FilterState, pattern: Any) -> FilterState:
         """Every number a double."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state)
 
-    def moments(self, state: State, sample: Sample) -> tuple[Any, Any]:
+    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
         """Mean and square factor of all components in physical units."""
         rows = self.component_rows(state)
         rows = jnp.pad(rows, ((0, 0), (0, rows.shape[0] - rows.shape[1])))
         return state.mean * sample.scales, rows * sample.scales[:, None]
 
-    def pack(self, state: State, template: State) -> Any:
+    def pack(self, state: FilterState, template: FilterState) -> Any:
         """One vector for each particle; the particle axis, if there is one, is last."""
         pairs = zip(jax.tree.leaves(state), jax.tree.leaves(template), strict=True)
         return jnp.concatenate([leaf.reshape(-1, *leaf.shape[len(one.shape) :]) for leaf, one in pairs])
 
-    def unpack(self, packed: Any, template: State) -> State:
+    def unpack(self, packed: Any, template: FilterState) -> FilterState:
         """The state from its vector."""
         leaves, tree = jax.tree.flatten(template)
         ends = np.cumsum([leaf.size for leaf in leaves])[:-1]

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from probsysid.odefilter.arrays.batched import Lanes, fit_lanes
+from probsysid.odefilter.arrays.batched import Batched, fits_batched
 from probsysid.odefilter.arrays.lapack import Lapack
-from probsysid.odefilter.arrays.sqrt_algebra import Algebra, Law, SparseRows, Step
+from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional, SparseRows, SquareRootAlgebra, Transition
 from probsysid.odefilter.filter import map_blocks
 from probsysid.odefilter.layout import Layout
 
@@ -22,7 +22,7 @@ CACHE = 2**17
 """Bytes that the largest matrices of a block may take."""
 
 
-class Gaussian(NamedTuple):
+class GaussianPath(NamedTuple):
     """Mean and factor of all components, at every point and for every particle."""
 
     mean: Float[Numbers, "point D particle"]
@@ -34,60 +34,62 @@ class Gaussian(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Points:
+class StateSpaceOps:
     """A layout's states in physical units.  A step's units are those of `Layout.scales`, in which transition and noise
     are the same for steps of all lengths."""
 
     layout: Layout
 
     @cached_property
-    def algebra(self) -> Algebra:
+    def algebra(self) -> SquareRootAlgebra:
         """How matrices are worked on: decided by the largest."""
-        return Lanes() if fit_lanes(self._largest, self._largest) else Lapack()
+        return Batched() if fits_batched(self._largest, self._largest) else Lapack()
 
     @property
     def _largest(self) -> int:
         return 2 * self.layout.size
 
     @cached_property
-    def _step(self) -> Step:
-        return Step(SparseRows.of(self.layout.transition), self.layout.process_factor)
+    def _transition(self) -> Transition:
+        return Transition(SparseRows.of(self.layout.transition), self.layout.process_factor)
 
     def predicted(
         self,
-        leaving: Gaussian,
+        leaving: GaussianPath,
         variance: Float[Numbers, "point coordinate particle"],
         units: Float[Numbers, "point D"],
-    ) -> Gaussian:
+    ) -> GaussianPath:
         """States after a step, from those before and its squared diffusion."""
 
         def predict(mean: Any, factor: Any, sigma: Any, units: Any) -> tuple[Any, Any]:
-            mean, factor = self.algebra.predicted(self._step, mean / units, factor / units[:, None], sigma)
+            mean, factor = self.algebra.predicted(self._transition, mean / units, factor / units[:, None], sigma)
             return mean * units, factor * units[:, None]
 
-        return Gaussian(*self._over(predict, *leaving, self._sigma(variance), units[..., None]))
+        return GaussianPath(*self._over(predict, *leaving, self._sigma(variance), units[..., None]))
 
-    def given_next(
+    def revert(
         self,
-        leaving: Gaussian,
+        leaving: GaussianPath,
         variance: Float[Numbers, "point coordinate particle"],
         units: Float[Numbers, "point D"],
-    ) -> Law:
+    ) -> GaussianConditional:
         """The laws of states given those after a step."""
 
-        def law(mean: Any, factor: Any, sigma: Any, units: Any) -> Law:
-            found = self.algebra.given_next(self._step, mean / units, factor / units[:, None], sigma)
-            return Law(found.gain * units[:, None] / units, found.offset * units, found.factor * units[:, None])
+        def law(mean: Any, factor: Any, sigma: Any, units: Any) -> GaussianConditional:
+            found = self.algebra.revert(self._transition, mean / units, factor / units[:, None], sigma)
+            return GaussianConditional(
+                found.gain * units[:, None] / units, found.offset * units, found.factor * units[:, None]
+            )
 
         return self._over(law, *leaving, self._sigma(variance), units[..., None])
 
-    def before_restart(self, filtered: Gaussian, laws: Law) -> Law:
+    def before_restart(self, filtered: GaussianPath, laws: GaussianConditional) -> GaussianConditional:
         """The laws of states before a restart, from those of the states after it: the physical components are the same,
         and they have nothing else in common."""
         algebra, physical = self.algebra, np.array(self.layout.physical)
 
-        def through(mean: Any, factor: Any, after: Law) -> Law:
-            return algebra.chained(algebra.given_part(physical, mean, factor), after)
+        def through(mean: Any, factor: Any, after: GaussianConditional) -> GaussianConditional:
+            return algebra.merge(algebra.given_part(physical, mean, factor), after)
 
         return self._over(through, *filtered, laws)
 

@@ -15,19 +15,19 @@ MATRICES = 8
 """Matrices of the state's size that are kept for each of its points: factors, gains and what leads to them."""
 
 
-def stretch_length(size: int, particles: int, draws: int = 0) -> int:
+def chunk_length(size: int, particles: int, draws: int = 0) -> int:
     """Points that are worked on together: a power of two, as many as fit into the memory."""
     fitting = MEMORY // (8 * particles * size * (MATRICES * size + 2 * draws))
     return min(LONGEST, 1 << max(fitting.bit_length() - 1, 0))
 
 
-def piece(arrays: Any, first: int, last: int, length: int) -> Any:
+def padded_slice(arrays: Any, first: int, last: int, length: int) -> Any:
     """So many rows of arrays from the first on; places outside the array, or from `last` on, get the nearest row."""
     rows = np.clip(np.arange(first, first + length), 0, last - 1)
     return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], arrays)
 
 
-class Written:
+class ChunkBuffer:
     """Arrays of so many rows, filled stretch by stretch."""
 
     def __init__(self, rows: int):

@@ -20,19 +20,19 @@ import numpy as np
 from jax import lax
 from jaxtyping import Bool, Float
 
-from probsysid.odefilter.arrays.sqrt_algebra import Law
+from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.smoothing.backward_kernels import Gaussian, Numbers, Points
-from probsysid.odefilter.smoothing.chunking import Written, piece, stretch_length
-from probsysid.odefilter.smoothing.trajectory import Mark, Trajectory, again, forward, step_times
-from probsysid.odefilter.unrolled.step import Particle, Sample, System
+from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, Numbers, StateSpaceOps
+from probsysid.odefilter.smoothing.chunking import ChunkBuffer, chunk_length, padded_slice
+from probsysid.odefilter.smoothing.trajectory import ChunkStart, Trajectory, again, forward, step_times
+from probsysid.odefilter.unrolled.step import IntervalData, Particle, UnrolledFilter
 
 
-class Stretch(NamedTuple):
+class SmootherChunk(NamedTuple):
     """Points, and the steps that lead on from them."""
 
-    filtered: Gaussian
-    departing: Gaussian | None
+    filtered: GaussianPath
+    departing: GaussianPath | None
     """Where the steps leave from after restarts; None without."""
     restarted: Bool[Numbers, " point"] | None
     """Where there is a restart; None where every so many points."""
@@ -44,10 +44,10 @@ class Stretch(NamedTuple):
     """Whether a point belongs to the record."""
 
 
-class Seen(NamedTuple):
+class SmoothedChunk(NamedTuple):
     """Points looked back at."""
 
-    states: Gaussian
+    states: GaussianPath
     sd: Float[Numbers, "point D particle"]
     paths: Float[Numbers, "point D draw particle"]
 
@@ -55,9 +55,9 @@ class Seen(NamedTuple):
 # A trajectory
 
 
-def smooth(trajectory: Trajectory, layout: Layout) -> Gaussian:
+def smooth(trajectory: Trajectory, layout: Layout) -> GaussianPath:
     """The state at every point given everything."""
-    states = Written(len(trajectory.time))
+    states = ChunkBuffer(len(trajectory.time))
     for first, seen in _along(trajectory, layout):
         states.put(first, seen.states)
     return states.arrays
@@ -67,24 +67,26 @@ def sample_paths(
     key: Any, trajectory: Trajectory, layout: Layout, draws: int
 ) -> Float[np.ndarray, "draw point D particle"]:
     """Joint draws of the whole path from the smoothing distribution."""
-    paths = Written(len(trajectory.time))
+    paths = ChunkBuffer(len(trajectory.time))
     for first, seen in _along(trajectory, layout, key, draws):
         paths.put(first, seen.paths)
     return np.moveaxis(paths.arrays, 2, 0)
 
 
-def _along(trajectory: Trajectory, layout: Layout, key: Any = None, draws: int = 0) -> Iterator[tuple[int, Seen]]:
+def _along(
+    trajectory: Trajectory, layout: Layout, key: Any = None, draws: int = 0
+) -> Iterator[tuple[int, SmoothedChunk]]:
     """Stretches from the end, with the index of their first point; the last of them may begin before the trajectory."""
     end = len(trajectory.time) - 1
     last = _row(trajectory.filtered, -1)
-    length = stretch_length(layout.size, last.mean.shape[-1], draws)
+    length = chunk_length(layout.size, last.mean.shape[-1], draws)
     units = layout.scales(np.diff(trajectory.time))
     filtered, departing, restarted = trajectory.filtered, trajectory.departing, trajectory.restarted
-    whole = Stretch(filtered, departing, restarted, trajectory.variance[1:], units, np.ones(end, dtype=bool))
-    back = LookingBack(layout, last, jax.random.key(0) if key is None else key, draws)
+    whole = SmootherChunk(filtered, departing, restarted, trajectory.variance[1:], units, np.ones(end, dtype=bool))
+    back = BackwardSmoother(layout, last, jax.random.key(0) if key is None else key, draws)
     yield end, back.seen
     for first in range(end - length, -length, -length):
-        yield first, back.over(piece(whole, first, end, length))
+        yield first, back.over(padded_slice(whole, first, end, length))
 
 
 # A record
@@ -100,42 +102,44 @@ class Smoothed(NamedTuple):
     innovation_variance: Float[np.ndarray, "sample output particle"]
 
 
-def smooth_record(key: Any, system: System, particles: Particle, samples: Sample, time: np.ndarray) -> Smoothed:
+def smooth_record(
+    key: Any, ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData, time: np.ndarray
+) -> Smoothed:
     """Filter a record and look back, without keeping every step: on the way back each stretch is filtered again."""
     count, substeps = samples.grid.shape[:2]
-    marks: list[tuple[Mark, Gaussian]] = []
-    innovations, found = Written(count), Written(count)
-    for mark, passed in forward(system, particles, samples):
+    marks: list[tuple[ChunkStart, GaussianPath]] = []
+    innovations, found = ChunkBuffer(count), ChunkBuffer(count)
+    for mark, passed in forward(ode_filter, particles, samples):
         end = min(mark.samples * substeps, len(passed.variance)) - 1
         marks.append((mark, _row(passed.points, end)))
         innovations.put(mark.first, passed.innovation)
-    units = system.layout.scales(np.diff(step_times(time, substeps)))
-    back = LookingBack(system.layout, marks[-1][1], key, 1, every=substeps)
+    units = ode_filter.layout.scales(np.diff(step_times(time, substeps)))
+    back = BackwardSmoother(ode_filter.layout, marks[-1][1], key, 1, every=substeps)
     found.put(count - 1, _at_samples(back.seen, 1, substeps))
     for (_, before), (mark, _) in reversed(list(pairwise(marks))):
         first = (mark.first - 1) * substeps
-        passed = again(mark, system, particles, samples)
+        passed = again(mark, ode_filter, particles, samples)
         length = len(passed.variance)
         there = np.arange(first, first + length) < len(units)
-        steps = piece(units, first, len(units), length)
+        steps = padded_slice(units, first, len(units), length)
         filtered = _moved_on(before, passed.points)
-        seen = back.over(Stretch(filtered, passed.departing, None, passed.variance, steps, there))
+        seen = back.over(SmootherChunk(filtered, passed.departing, None, passed.variance, steps, there))
         found.put(mark.first - 1, _at_samples(seen, mark.samples, substeps))
     mean, sd, path = found.arrays
     return Smoothed(mean, sd, path, innovations.arrays[:, :, 0], innovations.arrays[:, :, 1])
 
 
-def _row(states: Gaussian, place: int) -> Gaussian:
-    return Gaussian(states.mean[place], states.factor[place])
+def _row(states: GaussianPath, place: int) -> GaussianPath:
+    return GaussianPath(states.mean[place], states.factor[place])
 
 
 @jax.jit
-def _moved_on(before: Gaussian, states: Gaussian) -> Gaussian:
+def _moved_on(before: GaussianPath, states: GaussianPath) -> GaussianPath:
     """The points that steps leave from: the one before, and all but the last."""
     return jax.tree.map(lambda one, many: jnp.concatenate([one[None], many[:-1]]), before, states)
 
 
-def _at_samples(seen: Seen, count: int, substeps: int) -> tuple[np.ndarray, ...]:
+def _at_samples(seen: SmoothedChunk, count: int, substeps: int) -> tuple[np.ndarray, ...]:
     """Mean, sd and path at so many samples."""
     arrays = seen.states.mean, seen.sd, seen.paths[:, :, 0]
     return tuple(np.asarray(leaf)[::substeps][:count] for leaf in arrays)
@@ -144,19 +148,19 @@ def _at_samples(seen: Seen, count: int, substeps: int) -> tuple[np.ndarray, ...]
 # Stretch by stretch
 
 
-class LookingBack:
+class BackwardSmoother:
     """What is known of the states from some point on, beginning with the last."""
 
-    def __init__(self, layout: Layout, last: Gaussian, key: Any, draws: int, every: int | None = None):
+    def __init__(self, layout: Layout, last: GaussianPath, key: Any, draws: int, every: int | None = None):
         """`every`: how many points there are from one restart to the next, from the first point of a stretch on; None
         where a stretch says it."""
         self._finish, self._go_back = _programs(layout, draws, every)
         self._key, self._number = key, 0
         self._later, self.seen = self._finish(last, self._next_key())
 
-    def over(self, stretch: Stretch) -> Seen:
+    def over(self, chunk: SmootherChunk) -> SmoothedChunk:
         """Look back over the stretch before."""
-        self._later, self.seen = self._go_back(self._later, stretch, self._next_key())
+        self._later, self.seen = self._go_back(self._later, chunk, self._next_key())
         return self.seen
 
     def _next_key(self) -> Any:
@@ -167,46 +171,48 @@ class LookingBack:
 @lru_cache(maxsize=32)
 def _programs(layout: Layout, draws: int, every: int | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """One for the last point, and one for a stretch of others."""
-    points = Points(layout)
-    push, draw = (points.algebra.side_by_side(operation) for operation in (points.algebra.pushed, points.algebra.drawn))
+    points = StateSpaceOps(layout)
+    push, draw = (
+        points.algebra.side_by_side(operation) for operation in (points.algebra.marginalise, points.algebra.drawn)
+    )
 
     def normals(key: Any, count: int, particles: int) -> Any:
         return jax.random.normal(key, (count, layout.size, draws, particles))
 
-    def seen(states: Gaussian, paths: Any) -> Seen:
-        return Seen(states, states.sd, paths)
+    def seen(states: GaussianPath, paths: Any) -> SmoothedChunk:
+        return SmoothedChunk(states, states.sd, paths)
 
-    def finish(last: Gaussian, key: Any) -> Any:
+    def finish(last: GaussianPath, key: Any) -> Any:
         (normal,) = normals(key, 1, last.mean.shape[-1])
         paths = last.mean[:, None] + jnp.einsum("icn,cdn->idn", last.factor, normal)
         return (last, paths), seen(*jax.tree.map(lambda leaf: leaf[None], (last, paths)))
 
-    def go_back(later: Any, stretch: Stretch, key: Any) -> Any:
-        def back(later: Any, item: tuple[Law, Any, Any]) -> tuple[Any, Any]:
+    def go_back(later: Any, chunk: SmootherChunk, key: Any) -> Any:
+        def back(later: Any, item: tuple[GaussianConditional, Any, Any]) -> tuple[Any, Any]:
             law, normal, there = item
             state, paths = later
-            earlier = Gaussian(*push(law, *state)), draw(law, paths, normal)
+            earlier = GaussianPath(*push(law, *state)), draw(law, paths, normal)
             earlier = jax.tree.map(lambda new, old: jnp.where(there, new, old), earlier, later)
             return earlier, earlier
 
-        count, _, particles = stretch.filtered.mean.shape
-        items = _laws(points, stretch, every), normals(key, count, particles), stretch.there
+        count, _, particles = chunk.filtered.mean.shape
+        items = _laws(points, chunk, every), normals(key, count, particles), chunk.there
         later, everything = lax.scan(back, later, items, reverse=True)
         return later, seen(*everything)
 
     return jax.jit(finish), jax.jit(go_back)
 
 
-def _laws(points: Points, stretch: Stretch, every: int | None) -> Law:
+def _laws(points: StateSpaceOps, chunk: SmootherChunk, every: int | None) -> GaussianConditional:
     """Of each filtered state given the next one."""
-    if stretch.departing is None:
-        return points.given_next(stretch.filtered, stretch.variance, stretch.units)
-    laws = points.given_next(stretch.departing, stretch.variance, stretch.units)
+    if chunk.departing is None:
+        return points.revert(chunk.filtered, chunk.variance, chunk.units)
+    laws = points.revert(chunk.departing, chunk.variance, chunk.units)
     part = slice(None, None, every)
-    before = points.before_restart(*jax.tree.map(lambda leaf: leaf[part], (stretch.filtered, laws)))
-    if stretch.restarted is None:
+    before = points.before_restart(*jax.tree.map(lambda leaf: leaf[part], (chunk.filtered, laws)))
+    if chunk.restarted is None:
         return jax.tree.map(lambda law, through: law.at[part].set(through), laws, before)
-    restarted = stretch.restarted
+    restarted = chunk.restarted
 
     def where_restarted(through: Any, direct: Any) -> Any:
         return jnp.where(restarted.reshape(-1, *[1] * (direct.ndim - 1)), through, direct)

@@ -14,17 +14,17 @@ from jax import lax
 from jaxtyping import Bool, Float
 
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.smoothing.backward_kernels import Gaussian, Points
-from probsysid.odefilter.smoothing.chunking import Written, piece, stretch_length
-from probsysid.odefilter.unrolled.step import Particle, Sample, State, System
+from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, StateSpaceOps
+from probsysid.odefilter.smoothing.chunking import ChunkBuffer, chunk_length, padded_slice
+from probsysid.odefilter.unrolled.step import FilterState, IntervalData, Particle, UnrolledFilter
 
 
 class Trajectory(NamedTuple):
     """All that the filter went through.  Where inputs jump, states are those just before."""
 
     time: Float[np.ndarray, " point"]
-    filtered: Gaussian
-    departing: Gaussian | None
+    filtered: GaussianPath
+    departing: GaussianPath | None
     """The same after a restart, where one follows; None without restarts."""
     restarted: Bool[np.ndarray, " point"]
     """Where a restart follows: at samples, not at the steps and points between them."""
@@ -38,7 +38,7 @@ class Trajectory(NamedTuple):
 # Forward
 
 
-class Mark(NamedTuple):
+class ChunkStart(NamedTuple):
     """Where a stretch of samples begins; the first sample is one alone."""
 
     first: int
@@ -49,49 +49,51 @@ class Mark(NamedTuple):
     """The filter's state before it; None before the first sample."""
 
 
-class Passed(NamedTuple):
+class FilteredChunk(NamedTuple):
     """A stretch that the filter has gone over.  Rows beyond its samples are to be left out."""
 
-    points: Gaussian
+    points: GaussianPath
     variance: Any
-    departing: Gaussian | None
+    departing: GaussianPath | None
     """Where its steps leave from, if there are restarts."""
     energy: Any
     innovation: Any
 
 
-def forward(system: System, particles: Particle, samples: Sample) -> Iterator[tuple[Mark, Passed]]:
+def forward(
+    ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData
+) -> Iterator[tuple[ChunkStart, FilteredChunk]]:
     """Run the filter over all samples."""
     count, substeps = samples.grid.shape[:2]
-    begin, go_on = _tracer(system)
-    state, kept = begin(particles, piece(samples, 0, count, 1))
-    yield Mark(0, 1, None), Passed(*kept)
-    length = samples_at_once(system, particles, substeps)
+    begin, go_on = _tracer(ode_filter)
+    state, kept = begin(particles, padded_slice(samples, 0, count, 1))
+    yield ChunkStart(0, 1, None), FilteredChunk(*kept)
+    length = samples_at_once(ode_filter, particles, substeps)
     for first in range(1, count, length):
         before = state
-        state, kept = go_on(before, particles, piece(samples, first, count, length))
-        yield Mark(first, min(length, count - first), before), Passed(*kept)
+        state, kept = go_on(before, particles, padded_slice(samples, first, count, length))
+        yield ChunkStart(first, min(length, count - first), before), FilteredChunk(*kept)
 
 
-def again(mark: Mark, system: System, particles: Particle, samples: Sample) -> Passed:
+def again(mark: ChunkStart, ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData) -> FilteredChunk:
     """Go over a stretch once more, which is not the first."""
     count, substeps = samples.grid.shape[:2]
-    _, go_on = _tracer(system)
-    length = samples_at_once(system, particles, substeps)
-    return Passed(*go_on(mark.before, particles, piece(samples, mark.first, count, length))[1])
+    _, go_on = _tracer(ode_filter)
+    length = samples_at_once(ode_filter, particles, substeps)
+    return FilteredChunk(*go_on(mark.before, particles, padded_slice(samples, mark.first, count, length))[1])
 
 
-def samples_at_once(system: System, particles: Particle, substeps: int) -> int:
+def samples_at_once(ode_filter: UnrolledFilter, particles: Particle, substeps: int) -> int:
     """Samples of a stretch."""
-    return max(1, stretch_length(system.layout.size, jax.tree.leaves(particles)[0].shape[-1]) // substeps)
+    return max(1, chunk_length(ode_filter.layout.size, jax.tree.leaves(particles)[0].shape[-1]) // substeps)
 
 
-def trace(system: System, particles: Particle, samples: Sample, time: np.ndarray) -> Trajectory:
+def trace(ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData, time: np.ndarray) -> Trajectory:
     """Run the filter and keep every step."""
     count, substeps = samples.grid.shape[:2]
     points = (count - 1) * substeps + 1
-    steps, departures, seen = Written(points), Written(points), Written(count)
-    for mark, passed in forward(system, particles, samples):
+    steps, departures, seen = ChunkBuffer(points), ChunkBuffer(points), ChunkBuffer(count)
+    for mark, passed in forward(ode_filter, particles, samples):
         place = max((mark.first - 1) * substeps + 1, 0)
         steps.put(place, (passed.points, passed.variance))
         seen.put(mark.first, (passed.energy, passed.innovation))
@@ -99,9 +101,9 @@ def trace(system: System, particles: Particle, samples: Sample, time: np.ndarray
             departures.put(place - 1, passed.departing)
     filtered, variance = steps.arrays
     energy, innovation = seen.arrays
-    if system.restarts:
+    if ode_filter.restarts:
         departures.put(points - 1, jax.tree.map(lambda leaf: leaf[-1:], filtered))
-    restarted = system.restarts & (np.arange(points) % substeps == 0)
+    restarted = ode_filter.restarts & (np.arange(points) % substeps == 0)
     return Trajectory(
         step_times(time, substeps),
         filtered,
@@ -123,43 +125,43 @@ def step_times(time: np.ndarray, substeps: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def _tracer(system: System) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Programs that begin and go on.  Not by `compiled_whole`: its fusions of several outputs would copy all that was
+def _tracer(ode_filter: UnrolledFilter) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Programs that begin and go on.  Not by `jit_fused`: its fusions of several outputs would copy all that was
     kept of a stretch at every step."""
-    begin = jax.vmap(_begin(system), in_axes=(-1, None), out_axes=-1)
-    go_on = jax.vmap(_go_on(system), in_axes=(-1, -1, None), out_axes=-1)
+    begin = jax.vmap(_begin(ode_filter), in_axes=(-1, None), out_axes=-1)
+    go_on = jax.vmap(_go_on(ode_filter), in_axes=(-1, -1, None), out_axes=-1)
     return jax.jit(begin), jax.jit(go_on)
 
 
-def _begin(system: System) -> Callable[[Particle, Sample], Any]:
-    def begin(particle: Particle, samples: Sample) -> Any:
+def _begin(ode_filter: UnrolledFilter) -> Callable[[Particle, IntervalData], Any]:
+    def begin(particle: Particle, samples: IntervalData) -> Any:
         sample = jax.tree.map(lambda leaf: leaf[0], samples)
-        state, *found = _observed(system, system.start(particle, sample), particle, sample)
-        kept = Gaussian(*system.moments(state, sample)), jnp.stack(state.variance), None, *found
-        return _carried(system, state), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], kept)
+        state, *found = _observed(ode_filter, ode_filter.start(particle, sample), particle, sample)
+        kept = GaussianPath(*ode_filter.moments(state, sample)), jnp.stack(state.variance), None, *found
+        return _carried(ode_filter, state), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], kept)
 
     return begin
 
 
-def _go_on(system: System) -> Callable[[State, Particle, Sample], Any]:
-    def go_on(state: State, particle: Particle, samples: Sample) -> Any:
-        def interval(state: State, sample: Sample) -> tuple[State, Any]:
+def _go_on(ode_filter: UnrolledFilter) -> Callable[[FilterState, Particle, IntervalData], Any]:
+    def go_on(state: FilterState, particle: Particle, samples: IntervalData) -> Any:
+        def interval(state: FilterState, sample: IntervalData) -> tuple[FilterState, Any]:
             if sample.rescale is not None:
-                state = system.rescale(state, sample.rescale)
-            if system.restarts:
-                state = system.restart(state, particle, sample)
+                state = ode_filter.rescale(state, sample.rescale)
+            if ode_filter.restarts:
+                state = ode_filter.restart(state, particle, sample)
 
-            def advance(state: State, item: tuple[Any, Any]) -> tuple[State, Any]:
-                arrived = system.advance(state, particle, sample, *item)
-                moments = [Gaussian(*system.moments(s, sample)) for s in (arrived, state)]
+            def advance(state: FilterState, item: tuple[Any, Any]) -> tuple[FilterState, Any]:
+                arrived = ode_filter.advance(state, particle, sample, *item)
+                moments = [GaussianPath(*ode_filter.moments(s, sample)) for s in (arrived, state)]
                 return arrived, (*moments, jnp.stack(arrived.variance))
 
-            scan = _unrolled_scan if system.unrolled else lax.scan
+            scan = _unrolled_scan if ode_filter.unrolled else lax.scan
             arrived, (points, departed, variances) = scan(advance, state, (sample.grid, sample.unit))
-            state, *found = _observed(system, arrived, particle, sample)
-            last = Gaussian(*system.moments(system.before_jump(state, arrived), sample))
+            state, *found = _observed(ode_filter, arrived, particle, sample)
+            last = GaussianPath(*ode_filter.moments(ode_filter.before_jump(state, arrived), sample))
             points = jax.tree.map(lambda many, end: jnp.concatenate([many[:-1], end[None]]), points, last)
-            return _carried(system, state), ((points, variances, departed if system.restarts else None), found)
+            return _carried(ode_filter, state), ((points, variances, departed if ode_filter.restarts else None), found)
 
         state, (steps, found) = lax.scan(interval, state, samples)
         return state, (*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), steps), *found)
@@ -167,15 +169,17 @@ def _go_on(system: System) -> Callable[[State, Particle, Sample], Any]:
     return go_on
 
 
-def _observed(system: System, state: State, particle: Particle, sample: Sample) -> tuple[State, Any, Any]:
+def _observed(
+    ode_filter: UnrolledFilter, state: FilterState, particle: Particle, sample: IntervalData
+) -> tuple[FilterState, Any, Any]:
     """The state given a sample, the energy, and each output's innovation with its variance."""
-    state, energy, innovations = system.observe(state, particle, sample)
+    state, energy, innovations = ode_filter.observe(state, particle, sample)
     return state, energy, jnp.stack([jnp.stack([i.value, i.variance]) for i in innovations])
 
 
-def _carried(system: System, state: State) -> State:
+def _carried(ode_filter: UnrolledFilter, state: FilterState) -> FilterState:
     """In the form that a loop carries: no entry is zero by structure."""
-    return system.fill(state, [[True] * len(system.free)] * len(system.free))
+    return ode_filter.fill(state, [[True] * len(ode_filter.free)] * len(ode_filter.free))
 
 
 def _unrolled_scan(step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, items: Any) -> tuple[Any, Any]:
@@ -217,16 +221,16 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
     return trajectory, np.searchsorted(trajectory.time, times)
 
 
-def _predicted(layout: Layout, leaving: Gaussian, variance: np.ndarray, units: np.ndarray) -> Gaussian:
+def _predicted(layout: Layout, leaving: GaussianPath, variance: np.ndarray, units: np.ndarray) -> GaussianPath:
     """States after some steps, from those before and the squared diffusion; units are the components' for each."""
     count, _, particles = leaving.mean.shape
-    length = stretch_length(layout.size, particles)
-    result = Written(count)
+    length = chunk_length(layout.size, particles)
+    result = ChunkBuffer(count)
     for first in range(0, count, length):
-        result.put(first, _predictor(layout)(*piece((leaving, variance, units), first, count, length)))
+        result.put(first, _predictor(layout)(*padded_slice((leaving, variance, units), first, count, length)))
     return result.arrays
 
 
 @lru_cache(maxsize=32)
-def _predictor(layout: Layout) -> Callable[[Gaussian, Any, Any], Gaussian]:
-    return jax.jit(Points(layout).predicted)
+def _predictor(layout: Layout) -> Callable[[GaussianPath, Any, Any], GaussianPath]:
+    return jax.jit(StateSpaceOps(layout).predicted)

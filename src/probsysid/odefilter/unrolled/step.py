@@ -46,7 +46,7 @@ class Particle(NamedTuple):
     """Square root of a further diffusion for each coordinate, added in quadrature to the numerical one."""
 
 
-class Sample(NamedTuple):
+class IntervalData(NamedTuple):
     """What is known at one sample and on the interval that leads to it; the same for all particles."""
 
     grid: Any
@@ -70,7 +70,7 @@ class Sample(NamedTuple):
     """Steps of the interval, where `grid` and `unit` have room for more; None where they are exactly filled."""
 
 
-class State(NamedTuple):
+class FilterState(NamedTuple):
     """The filter's Gaussian, and what it needs to go on: lists of numbers here, arrays in `array_step.py`."""
 
     mean: Any
@@ -85,7 +85,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class System:
+class UnrolledFilter:
     """A model together with every choice that shapes the filter's program."""
 
     model: Model
@@ -110,7 +110,7 @@ class System:
 
     # Start
 
-    def start(self, particle: Particle, sample: Sample) -> State:
+    def start(self, particle: Particle, sample: IntervalData) -> FilterState:
         """The Gaussian at the first sample, before its data."""
         blank: Row = [None] * len(self.free)
         rows = [
@@ -120,9 +120,9 @@ class System:
         mean, factor, slopes = self._from_physical(particle, sample, sample.inputs, particle.initial_mean, rows)
         guesses = self._first_guesses(particle, sample)
         memory = [self.diffusion.start(guess) for guess in guesses]
-        return State(mean, factor, slopes, memory, [jnp.zeros(()) for _ in guesses])
+        return FilterState(mean, factor, slopes, memory, [jnp.zeros(()) for _ in guesses])
 
-    def _first_guesses(self, particle: Particle, sample: Sample) -> list[Any]:
+    def _first_guesses(self, particle: Particle, sample: IntervalData) -> list[Any]:
         """A squared diffusion for each coordinate, from the initial state alone."""
         further = Layout(self.layout.orders, tuple(q + BEYOND for q in self.layout.smoothness))
         derivatives = taylor_derivatives(
@@ -134,7 +134,7 @@ class System:
         ends = [offset + q for offset, q in zip(further.offsets, further.smoothness, strict=True)]
         return [first_guess(derivatives[end - 1 : end + 1], sample.step) for end in ends]
 
-    def restart(self, state: State, particle: Particle, sample: Sample) -> State:
+    def restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         """New higher derivatives from the ODE where the interval begins, given the physical components."""
         layout = self.layout
         physical = [state.mean[i] * sample.scales[i] for i in layout.physical]
@@ -143,7 +143,7 @@ class System:
         return state._replace(mean=mean, factor=factor, jacobian=slopes)
 
     def _from_physical(
-        self, particle: Particle, sample: Sample, derivatives: Any, physical: list[Any], rows: list[Row]
+        self, particle: Particle, sample: IntervalData, derivatives: Any, physical: list[Any], rows: list[Row]
     ) -> tuple[list[Any], list[Row], list[Row]]:
         """All components from the physical ones: Taylor coefficients for the mean, their Jacobian for the rows."""
         layout, scales = self.layout, sample.scales
@@ -165,7 +165,7 @@ class System:
             *rows,
             *(gaussian.combine(slopes[i], rows) for i in self.free if i not in layout.physical),
         ]
-        pattern = self.model.dynamics_dependence
+        pattern = self.model.dynamics_sparsity
         highest = [
             [slope if used else None for slope, used in zip(slopes[i], row, strict=True)]
             for i, row in zip(layout.highest, pattern, strict=True)
@@ -178,19 +178,21 @@ class System:
 
     # One interval
 
-    def interval(self, state: State, particle: Particle, sample: Sample) -> State:
+    def interval(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         """From just after the previous sample's data to just before this one's."""
         if sample.rescale is not None:
             state = self.rescale(state, sample.rescale)
         if self.restarts:
             state = self.restart(state, particle, sample)
 
-        def step(j: Any, state: State) -> State:
+        def step(j: Any, state: FilterState) -> FilterState:
             return self.advance(state, particle, sample, sample.grid[j], sample.unit[j])
 
         return self._steps(state, sample, step)
 
-    def _steps(self, state: State, sample: Sample, step: Callable[[Any, State], State]) -> State:
+    def _steps(
+        self, state: FilterState, sample: IntervalData, step: Callable[[Any, FilterState], FilterState]
+    ) -> FilterState:
         """All steps of the interval."""
         if sample.count is None:
             for j in range(sample.grid.shape[0]):
@@ -200,7 +202,7 @@ class System:
         pattern = settled(partial(step, 0), state)
         return lax.fori_loop(0, count, lambda j, s: fill(step(j, s), pattern), fill(state, pattern))
 
-    def rescale(self, state: State, rescale: Any) -> State:
+    def rescale(self, state: FilterState, rescale: Any) -> FilterState:
         """Change of units where the step length changes."""
         layout = self.layout
         mean = [value * rescale[i] for i, value in enumerate(state.mean)]
@@ -214,7 +216,7 @@ class System:
         ]
         return state._replace(mean=mean, factor=factor, jacobian=slopes)
 
-    def component_rows(self, state: State) -> Any:
+    def component_rows(self, state: FilterState) -> Any:
         """The row of every component."""
         rows: list[Row] = [[] for _ in range(self.layout.size)]
         for i, row in zip(self.free, state.factor, strict=True):
@@ -225,7 +227,9 @@ class System:
                 rows[i] = gaussian.combine(slopes, physical)
         return rows
 
-    def advance(self, state: State, particle: Particle, sample: Sample, inputs: Any, unit: Any) -> State:
+    def advance(
+        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
+    ) -> FilterState:
         """One step: predict, estimate the diffusion, condition on the ODE."""
         layout, scales = self.layout, sample.scales
         mean = _apply(layout.transition, state.mean)
@@ -240,7 +244,7 @@ class System:
                 memory, variance = self._diffusion(state, particle, mean, values, slopes, unit)
                 rows = self._predicted_rows(state, variance)
             free_rows, new_mean = self._conditioned(rows, mean, values, slopes, scales)
-        return State(new_mean, gaussian.triangularise(free_rows), self._exact(slopes), memory, variance)
+        return FilterState(new_mean, gaussian.triangularise(free_rows), self._exact(slopes), memory, variance)
 
     def _conditioned(
         self, rows: list[Row], mean: list[Any], values: list[Any], slopes: list[Row], scales: Any
@@ -281,13 +285,13 @@ class System:
         slopes = [
             [gaussian.multiply(s, scales[j] / scales[i]) for s, j in zip(row, layout.physical, strict=True)]
             for i, row in zip(
-                layout.highest, self.linearisation(function, point, self.model.dynamics_dependence), strict=True
+                layout.highest, self.linearisation(function, point, self.model.dynamics_sparsity), strict=True
             )
         ]
         return values, slopes
 
     def _diffusion(
-        self, state: State, particle: Particle, mean: list[Any], values: list[Any], slopes: list[Row], unit: Any
+        self, state: FilterState, particle: Particle, mean: list[Any], values: list[Any], slopes: list[Row], unit: Any
     ) -> tuple[list[list[Any]], list[Any]]:
         memories, variances = [], []
         for c, (i, value) in enumerate(zip(self.layout.highest, values, strict=True)):
@@ -317,7 +321,7 @@ class System:
         row = [gaussian.subtract(x, y) for x, y in zip(highest, along, strict=True)]
         return gaussian.dot(row, row) / gaussian.dot(highest, highest)
 
-    def _predicted_rows(self, state: State, variance: list[Any]) -> list[Row]:
+    def _predicted_rows(self, state: FilterState, variance: list[Any]) -> list[Row]:
         """[A L, sigma sqrt(Q)], row by row."""
         layout = self.layout
         sigma = [jnp.sqrt(v) for v in variance]
@@ -362,7 +366,9 @@ class System:
 
     # Data
 
-    def observe(self, state: State, particle: Particle, sample: Sample) -> tuple[State, Any, list[Innovation]]:
+    def observe(
+        self, state: FilterState, particle: Particle, sample: IntervalData
+    ) -> tuple[FilterState, Any, list[Innovation]]:
         """Condition on the sample's outputs.  Returns the energy and each output's innovation."""
         layout, scales = self.layout, sample.scales
         if self.restarts:
@@ -375,7 +381,7 @@ class System:
         def function(x: Any) -> list[Any]:
             return self.model.measured(x[:split], x[split:], inputs, particle.parameters)
 
-        slopes = jacobian(function, point, self.model.outputs_dependence)
+        slopes = jacobian(function, point, self.model.outputs_sparsity)
         rows = self.component_rows(state)
         output_rows = [
             gaussian.combine(
@@ -394,7 +400,7 @@ class System:
             state = state._replace(mean=mean, factor=factor)
         return state, energy, innovations
 
-    def _follow_jump(self, state: State, particle: Particle, sample: Sample) -> State:
+    def _follow_jump(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         """The highest derivatives after the inputs have jumped to the sample's values: what an accelerometer feels."""
         if self.ode_noise:
             return state
@@ -405,7 +411,7 @@ class System:
             mean[i] = value
         return state._replace(mean=mean, jacobian=slopes)
 
-    def before_jump(self, observed: State, arrived: State) -> State:
+    def before_jump(self, observed: FilterState, arrived: FilterState) -> FilterState:
         """The state after the data, with the highest derivatives as they were before the inputs jumped.
 
         The step that led to the sample knows only these: looking back needs them.
@@ -418,7 +424,11 @@ class System:
     # The state for loops and storage
 
     def structure(
-        self, first: Callable[..., State], step: Callable[..., State], particle: Particle, sample: Sample
+        self,
+        first: Callable[..., FilterState],
+        step: Callable[..., FilterState],
+        particle: Particle,
+        sample: IntervalData,
     ) -> tuple[Any, Any]:
         """What `fill` has to know, and the tree and shapes that a filled state has.
 
@@ -429,27 +439,27 @@ class System:
         pattern = settled(step, state, particle, sample)
         return pattern, jax.eval_shape(lambda s: fill(s, pattern), state)
 
-    def fill(self, state: State, pattern: Any) -> State:
+    def fill(self, state: FilterState, pattern: Any) -> FilterState:
         """The state in the form that a loop carries."""
         return fill(state, pattern)
 
-    def moments(self, state: State, sample: Sample) -> tuple[Any, Any]:
+    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
         """Mean and square factor of all components in physical units."""
         size = self.layout.size
         rows = [[*row, *[None] * (size - len(row))] for row in self.component_rows(state)]
         factor = jnp.stack([jnp.stack([jnp.zeros(()) if e is None else jnp.asarray(e) for e in row]) for row in rows])
         return jnp.stack(state.mean) * sample.scales, factor * sample.scales[:, None]
 
-    def pack(self, state: State, template: State) -> Any:
+    def pack(self, state: FilterState, template: FilterState) -> Any:
         """A filled state as one array that begins with the mean."""
         return jnp.stack(jax.tree.leaves(state))
 
-    def unpack(self, packed: Any, template: State) -> State:
+    def unpack(self, packed: Any, template: FilterState) -> FilterState:
         """The state from that array; the template has its tree and shapes, without a particle axis."""
         return jax.tree.unflatten(jax.tree.structure(template), list(packed))
 
 
-def settled(step: Callable[..., State], state: State, *arguments: Any) -> list[list[bool]]:
+def settled(step: Callable[..., FilterState], state: FilterState, *arguments: Any) -> list[list[bool]]:
     """Which entries of the factor are not zero by structure after any number of steps."""
     pattern = filled(state)
     while True:
@@ -461,12 +471,12 @@ def settled(step: Callable[..., State], state: State, *arguments: Any) -> list[l
         pattern = wider
 
 
-def filled(state: State) -> list[list[bool]]:
+def filled(state: FilterState) -> list[list[bool]]:
     """Which entries of the factor are not zero by structure."""
     return [[entry is not None for entry in row] for row in state.factor]
 
 
-def fill(state: State, pattern: list[list[bool]]) -> State:
+def fill(state: FilterState, pattern: list[list[bool]]) -> FilterState:
     """Zeros where the pattern has an entry and the state has none; every number a double."""
     factor = [
         [jnp.zeros(()) if needed and entry is None else entry for entry, needed in zip(row, needs, strict=True)]

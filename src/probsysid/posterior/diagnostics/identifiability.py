@@ -21,7 +21,7 @@ def flags(posterior: "Posterior") -> dict[str, list[str]]:
     """Warnings for each quantity: `at prior`, `at bound`, `tied to k (0.98)`."""
     result: dict[str, list[str]] = {name: [] for name in posterior.columns}
     _mark_ties(posterior, result)
-    if posterior._question or posterior.pickled_question is not None:
+    if posterior._problem or posterior.pickled_problem is not None:
         _mark_unlearnt(posterior, result)
     return result
 
@@ -37,7 +37,7 @@ def _mark_ties(posterior: "Posterior", result: dict[str, list[str]]) -> None:
 
 def _mark_unlearnt(posterior: "Posterior", result: dict[str, list[str]]) -> None:
     """Compare with the prior in unconstrained coordinates, where bounds are far away."""
-    space = posterior.question.space
+    space = posterior.problem.space
     prior = np.asarray(space.sample(jax.random.key(0), PRIOR_DRAWS))
     chosen = posterior.theta[:, posterior.draw_indices(PRIOR_DRAWS)]
     for site in space.sites:

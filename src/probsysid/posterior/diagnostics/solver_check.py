@@ -16,8 +16,8 @@ from probsysid._internal.errors import SamplingError
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior import psis
 from probsysid.smc import adaptive_substeps
-from probsysid.smc.adaptive_substeps import Computed, Graded
-from probsysid.smc.ibis import Run
+from probsysid.smc.adaptive_substeps import LevelEvaluation, MultilevelTarget
+from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.weights import normalise
@@ -30,7 +30,7 @@ UNRELIABLE = 0.7
 
 
 @dataclass(frozen=True)
-class Adequacy:
+class SolverCheck:
     """What a finer integration would change."""
 
     substeps: int
@@ -60,7 +60,7 @@ class Adequacy:
         return f"{size}: {'negligible' if self.adequate else 'not negligible'} ({steps} against {self.finer})."
 
 
-def assess(run: Run, finer: Computed, values: dict[str, np.ndarray]) -> Adequacy:
+def assess(run: IBISState, finer: LevelEvaluation, values: dict[str, np.ndarray]) -> SolverCheck:
     """Compare the run's particles with themselves at a finer level; `values` are the scalar quantities."""
     ratios = adaptive_substeps.log_ratios(run, finer).ravel()
     return compare(run.normalised_weights, ratios, values, 2**run.level, 2 ** (run.level + 1))
@@ -68,11 +68,11 @@ def assess(run: Run, finer: Computed, values: dict[str, np.ndarray]) -> Adequacy
 
 def compare(
     weights: np.ndarray, ratios: np.ndarray, values: Mapping[str, np.ndarray], substeps: int, finer: int
-) -> Adequacy:
+) -> SolverCheck:
     """What a posterior becomes when each particle's log likelihood changes by its entry in `ratios`."""
     alive = (weights > 0) & np.isfinite(ratios)
     if not alive.any():
-        return Adequacy(substeps, finer, np.inf, dict.fromkeys(values, np.nan), {})
+        return SolverCheck(substeps, finer, np.inf, dict.fromkeys(values, np.nan), {})
     relative, shape = smoothed(ratios[alive])
     new = weights[alive] * relative
     new /= new.sum()
@@ -84,7 +84,7 @@ def compare(
         shift[name] = float((new @ x - mean) / sd)
         spread[name] = float(np.sqrt(new @ (x - new @ x) ** 2) / sd)
     lost = 1 - weights[alive].sum()
-    return Adequacy(substeps, finer, shape if lost < 0.01 else np.inf, shift, spread)
+    return SolverCheck(substeps, finer, shape if lost < 0.01 else np.inf, shift, spread)
 
 
 def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -97,7 +97,7 @@ def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     return weights, shape
 
 
-def facts(found: Adequacy, shares: pd.DataFrame) -> dict[str, Any]:
+def facts(found: SolverCheck, shares: pd.DataFrame) -> dict[str, Any]:
     """What a posterior's settings say about it."""
     return {
         "solver_verdict": found.verdict,
@@ -107,9 +107,9 @@ def facts(found: Adequacy, shares: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def settle(
-    run: Run, target: Graded, sampler: Sampler, values: Callable[[Run], dict[str, np.ndarray]]
-) -> tuple[Run, Adequacy, Computed, tuple[Rejuvenation, ...]]:
+def refine_until_adequate(
+    run: IBISState, target: MultilevelTarget, sampler: Sampler, values: Callable[[IBISState], dict[str, np.ndarray]]
+) -> tuple[IBISState, SolverCheck, LevelEvaluation, tuple[Rejuvenation, ...]]:
     """The run at a level that is adequate, or at the finest, and the last comparison.
 
     `values` maps a run to its scalar quantities by name.
@@ -121,7 +121,7 @@ def settle(
         if found.adequate or run.level == adaptive_substeps.FINEST:
             return run, found, finer, rejuvenations
         try:
-            run, more = adaptive_substeps.change(run, target, finer, run.level + 1, sampler)
+            run, more = adaptive_substeps.switch_level(run, target, finer, run.level + 1, sampler)
         except SamplingError:  # the finer level has no particles to go on with: keep what there is, with its verdict
             return run, found, finer, rejuvenations
         rejuvenations += more

@@ -14,10 +14,10 @@ import pandas as pd
 from jaxtyping import Float
 
 from probsysid.data.record import Record
-from probsysid.model.problem import Question
+from probsysid.model.problem import Problem
 from probsysid.smc.proposals import cholesky, moments
-from probsysid.smc.target import browse
-from probsysid.targets.batch_target import Experiment
+from probsysid.smc.target import sweep
+from probsysid.targets.batch_target import BatchTarget
 
 FINER = 4
 """How many times more integration steps count as free of integration error."""
@@ -86,25 +86,25 @@ def _share(white: np.ndarray, weights: np.ndarray, value: np.ndarray, precision:
     return float(np.clip(1 - np.sum(along**2 / np.maximum(scales, 1.0)) / np.sum(along**2), 0.0, 1.0))
 
 
-def log_likelihood(question: Question, records: Sequence[Record], theta: np.ndarray) -> Difference:
+def log_likelihood(problem: Problem, records: Sequence[Record], theta: np.ndarray) -> Difference:
     """Of all samples, for each particle."""
-    experiment = Experiment(question, records, theta.shape[1])
-    _, likelihood, energy = browse(experiment, theta, experiment.samples)
+    experiment = BatchTarget(problem, records, theta.shape[1])
+    _, likelihood, energy = sweep(experiment, theta, experiment.samples)
     return likelihood - energy
 
 
-def with_steps(question: Question, steps: int) -> Question:
+def with_steps(problem: Problem, steps: int) -> Problem:
     """The same question with so many integration steps a sample."""
-    return replace(question, solver=replace(question.solver, substeps=steps))
+    return replace(problem, solver=replace(problem.solver, substeps=steps))
 
 
-def without_model_error(question: Question, theta: np.ndarray) -> tuple[Question, np.ndarray]:
+def without_model_error(problem: Problem, theta: np.ndarray) -> tuple[Problem, np.ndarray]:
     """The same question without model error, and the particles that go with it."""
     rows = [
         row
-        for site in question.space.sites
+        for site in problem.space.sites
         if not str(site.name).startswith("model_error.")
         for row in range(site.start, site.start + site.size)
     ]
-    solver = replace(question.solver, model_error=())
-    return replace(question, model_error={}, solver=solver), theta[rows]
+    solver = replace(problem.solver, model_error=())
+    return replace(problem, model_error={}, solver=solver), theta[rows]

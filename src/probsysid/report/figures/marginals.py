@@ -23,7 +23,7 @@ COLUMNS = 4
 
 def prior_draws(posterior: "Posterior", count: int = PRIOR_DRAWS) -> dict[str, np.ndarray]:
     """Draws from the prior of every number."""
-    space = posterior.question.space
+    space = posterior.problem.space
     values = space.values(space.sample(jax.random.key(0), count))
     return {name: np.asarray(value) for name, value in values.items() if np.ndim(value) == 1}
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def plot_solution(solution: "Solution", path: str | Path | None = None, names: Sequence[str] | None = None) -> "Figure":
     """Each component's mean with a band of two standard deviations, and beside it that standard deviation."""
-    names = list(names or solution.system.model.physical_names)
+    names = list(names or solution.ode_filter.model.physical_names)
     figure, axes = plt.subplots(len(names), 2, figsize=(10, 1 + 2.2 * len(names)), squeeze=False, sharex=True)
-    units = solution.system.model.units
+    units = solution.ode_filter.model.units
     for row, name in zip(axes, names, strict=True):
         mean, sd = solution.mean[name], solution.sd[name]
         label = f"{name} [{units[name]}]" if name in units else name

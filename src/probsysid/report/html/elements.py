@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A part of the page."""
 
     anchor: str
@@ -20,7 +20,7 @@ class Section:
 
 
 def document(
-    title: str, subtitle: str, sections: Sequence[Section], footer: str, resources: str = "", script: str = ""
+    title: str, subtitle: str, sections: Sequence[PageSection], footer: str, resources: str = "", script: str = ""
 ) -> str:
     """The whole page: style inside, nothing outside."""
     place = files("probsysid.report.html")

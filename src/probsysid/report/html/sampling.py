@@ -15,7 +15,7 @@ from probsysid.report.html.series import BLUE, GREEN, VERMILION, Series, legend
 def sampling_figure(posterior: Posterior) -> Any:
     """Effective sample size by sample; acceptance and moved share by rejuvenation."""
     ess = posterior.history.ess
-    members = max(posterior.population // max(ess.shape[1], 1), 1)
+    members = max(posterior.run_particles // max(ess.shape[1], 1), 1)
     share = ess / members
     columns = {"time": np.arange(len(ess), dtype=float), "worst": share.min(axis=1), "mean": share.mean(axis=1)}
     series = Series(columns, ["worst"])
