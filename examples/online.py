@@ -74,7 +74,7 @@ print(f"an update: median {1e3 * np.median(late):.0f} ms, slowest {1e3 * late.ma
 # Most updates take a filter step for every particle. Now and then too few particles carry the weight, and the sampler
 # rejuvenates them: that goes over all samples so far and takes longer, the more so the longer the stream, though ever
 # less often. A program that must not wait calls `submit`, which returns at once and leaves the work to a thread
-# ([streams that do not wait](../hosts.md)); several samples can be given at once as arrays. The first updates also
+# ([streams that do not wait](../streams.md)); several samples can be given at once as arrays. The first updates also
 # compile the model.
 
 # %%

@@ -4,7 +4,7 @@ from probsysid._internal import jax_setup
 
 jax_setup.configure()
 
-from probsysid import dist, hosts  # noqa: E402
+from probsysid import dist  # noqa: E402
 from probsysid._internal.errors import InputError, ModelWarning, SamplingError  # noqa: E402
 from probsysid._version import __version__  # noqa: E402
 from probsysid.data.record import Record  # noqa: E402
@@ -36,7 +36,6 @@ __all__ = [
     "Solver",
     "__version__",
     "dist",
-    "hosts",
     "identify",
     "solve",
 ]

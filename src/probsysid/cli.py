@@ -6,10 +6,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from probsysid import __version__, hosts
+from probsysid import __version__
 from probsysid._internal.errors import InputError, SamplingError
 from probsysid.benchmarks import commands as benchmarks
-from probsysid.hosts import HostError
 from probsysid.study import commands
 
 app = typer.Typer(
@@ -44,10 +43,6 @@ commands.register(app)
 benchmarks.register(app)
 
 
-LOST = 3
-"""Exit code of a run that another host has left."""
-
-
 def main() -> None:
     """Run a command; mistakes of the user's get one sentence and exit code 2, failed runs one and exit code 1."""
     # arviz 0.23 announces its successor on the first import of each day, in the middle of a fit.
@@ -56,18 +51,11 @@ def main() -> None:
         app()
     except InputError as error:
         _end(str(error), 2)
-    except SamplingError as error:  # the same on every host: one says it
-        _end(str(error) if hosts.first() else "", 1)
-    except HostError as error:
-        _end(error.sentence, LOST)
-    finally:
-        hosts.leave("its program has ended")
+    except SamplingError as error:
+        _end(str(error), 1)
 
 
 def _end(sentence: str, code: int) -> NoReturn:
-    """With one sentence, which the other hosts hear, too."""
-    if sentence:
-        which = "" if hosts.first() else f" on host {hosts.index()}"
-        typer.echo(f"probsysid{which}: {sentence}", err=True)
-    hosts.leave(sentence)
+    """With one sentence."""
+    typer.echo(f"probsysid: {sentence}", err=True)
     sys.exit(code)

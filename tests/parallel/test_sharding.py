@@ -42,7 +42,8 @@ def posterior(devices):
     filters = {}
 
     def filter_of(problem, record):
-        return filters.setdefault(0, VectorisedFilter(problem.solver.ode_filter(problem.model, record.jump_order), devices))
+        ode_filter = problem.solver.ode_filter(problem.model, record.jump_order)
+        return filters.setdefault(0, VectorisedFilter(ode_filter, devices))
 
     BatchTarget.filters = property(lambda self: tuple(filter_of(self.problem, r) for r in self.records))
     return ps.identify(lag, record, **given)

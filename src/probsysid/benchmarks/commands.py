@@ -6,11 +6,9 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 
-from probsysid import hosts
 from probsysid._internal.errors import InputError, SamplingError
 from probsysid._internal.validation import choose
 from probsysid.benchmarks import bouc_wen, emps, silverbox
@@ -19,7 +17,6 @@ from probsysid.benchmarks.data import SOURCES, VARIABLE, download, locate
 from probsysid.benchmarks.result import Failure, write_results
 from probsysid.benchmarks.run import FAILURE, REPORT, Finished, Outcome, finished, run, save, save_failure
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
-from probsysid.hosts import HostError, options
 from probsysid.inference.identify import check_seed
 
 CASES: dict[str, tuple[Callable[..., CaseStudy], tuple[str, ...]]] = {
@@ -61,14 +58,9 @@ def benchmark(
     again: Annotated[
         bool, typer.Option("--again", help="all: repeat what is in --out already, with these options and this version")
     ] = False,
-    address: options.Address = None,
-    host_count: options.Count = None,
-    host_index: options.Index = None,
-    host_timeout: options.Timeout = hosts.TIMEOUT,
 ) -> None:
     """Reproduce a published case study and score it against the paper, the limit and a trivial baseline."""
-    options.join(address, host_count, host_index, host_timeout)
-    console = Console(quiet=not hosts.first())
+    console = Console()
     console.width = max(console.width, WIDTH)
     everything = case == "all"
     chosen = _chosen(case, model)
@@ -81,15 +73,13 @@ def benchmark(
     for study, way in product(studies, methods):
         title, folder = f"{study.title}, method {way}", out / f"{study.case}-{study.variant}-{way}"
         known = _earlier(study, folder, way, particles, seed) if everything and not again else None
-        if _on_all_hosts(known is not None):
+        if known is not None:
             console.print(f"[bold]{title}[/bold]: is in {folder}/ (--again repeats it)")
         else:
             console.print(f"[bold]{title}[/bold]: {study.record.samples} samples")
             (folder / FAILURE).unlink(missing_ok=True)
             try:
                 known = _run(study, way, particles, seed, folder, console)
-            except HostError:
-                raise
             except Exception as error:  # the other cases get their turn
                 if not everything:
                     raise
@@ -98,7 +88,7 @@ def benchmark(
                     _note_failure(study, way, particles, seed, folder, described)
                 else:
                     failures.append(f"{title}: {described}")
-        if known is not None and hosts.first():
+        if known is not None:
             runs.append(known)
             if json is not None:  # each time anew: whatever ends the command later, these are safe
                 write_results(json, [run.result for run in runs], always_list=everything)
@@ -112,21 +102,19 @@ def benchmark(
 def _run(study: CaseStudy, method: str, particles: int | None, seed: int, folder: Path, console: Console) -> Finished:
     """Identify, score, write everything."""
     outcome = run(study, method=method, particles=particles, seed=seed, progress=True)
-    if hosts.first():
-        write_all(outcome, folder)
-        console.print(parameter_table(outcome))
-        console.print(f"posterior, figures and report in {folder}/")
+    write_all(outcome, folder)
+    console.print(parameter_table(outcome))
+    console.print(f"posterior, figures and report in {folder}/")
     return Finished(study, outcome.result, outcome.context)
 
 
 def _note_failure(study: CaseStudy, method: str, particles: int | None, seed: int, folder: Path, sentence: str) -> None:
     """For the page of results."""
-    if hosts.first():
-        count = study.methods[method].sampler.particles if particles is None else particles
-        save_failure(
-            Failure(case=study.case, model=study.variant, method=method, particles=count, seed=seed, sentence=sentence),
-            folder,
-        )
+    count = study.methods[method].sampler.particles if particles is None else particles
+    save_failure(
+        Failure(case=study.case, model=study.variant, method=method, particles=count, seed=seed, sentence=sentence),
+        folder,
+    )
 
 
 def _described(error: Exception, console: Console) -> str:
@@ -144,12 +132,6 @@ def _earlier(study: CaseStudy, folder: Path, method: str, particles: int | None,
         return finished(study, folder, method, particles, seed)
     except InputError:
         return None
-
-
-def _on_all_hosts(known: bool) -> bool:
-    """What host 0 knows: the others may not see its files."""
-    with hosts.together():
-        return bool(hosts.agreed(np.array([known]), "earlier runs")[0])
 
 
 def data(name: Annotated[str, typer.Argument(help="bouc-wen, silverbox, emps, or all")]) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpyro.distributions as dist
 
-from probsysid import hosts
 from probsysid._internal.errors import InputError, ModelWarning
 from probsysid._internal.validation import is_whole
 from probsysid.data.record import Record
@@ -20,7 +19,6 @@ from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerpri
 from probsysid.model.model import Model
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
-from probsysid.over_hosts import dealt_out
 from probsysid.posterior.diagnostics.residuals import judged
 from probsysid.posterior.diagnostics.solver_check import chosen, refine_until_adequate
 from probsysid.posterior.diagnostics.solver_check import facts as adequacy_facts
@@ -81,15 +79,14 @@ def identify(
     experiment = BatchTarget(problem, records, sampler.particles)
     path = None if checkpoint is None else Path(checkpoint)
     began = clock.perf_counter()
-    with hosts.together() as company, disk.locked(path) if path is not None and hosts.first() else nullcontext():
+    with disk.locked(path) if path is not None else nullcontext():
         numbers = [data.numbers[: record.samples] for data, record in zip(experiment.data, records, strict=True)]
         mark = problem_fingerprint(problem, sampler, seed, numbers)
-        target = dealt_out(experiment, company, mark)
-        run, history = _run(target, sampler, seed, mark, progress, path, notice)
+        run, history = _run(experiment, sampler, seed, mark, progress, path, notice)
         facts: dict[str, Any] = {}
         if experiment.adaptive:
-            run, facts = _settled(run, history, experiment, target, sampler)
-        errors = _one_step_errors(run, target)
+            run, facts = _settled(run, history, experiment, sampler)
+        errors = _one_step_errors(run, experiment)
     facts["doubts"] = judged(errors, problem.model.output_names, problem.noise, problem.solver.substeps != "auto")
     for sentence in facts["doubts"]:
         warnings.warn(sentence, ModelWarning, stacklevel=2)
@@ -103,7 +100,7 @@ def _one_step_errors(run: IBISState, target: Any) -> tuple[np.ndarray, ...]:
 
 
 def _settled(
-    run: IBISState, history: History, experiment: BatchTarget, target: MultilevelTarget, sampler: Sampler
+    run: IBISState, history: History, experiment: BatchTarget, sampler: Sampler
 ) -> tuple[IBISState, dict[str, Any]]:
     """The run at an adequate accuracy, and what there is to say about it."""
     space = experiment.problem.space
@@ -111,7 +108,7 @@ def _settled(
     def values(run: IBISState) -> dict[str, np.ndarray]:
         return scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
 
-    adjusted, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values)
+    adjusted, found, finer, rejuvenations = refine_until_adequate(run, experiment, sampler, values)
     nothing = StepInfo(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
     history.add(adaptive_substeps.with_change(nothing, run, adjusted, rejuvenations))
     differences = {"integration": adaptive_substeps.log_ratios(adjusted, finer).ravel()}
@@ -164,18 +161,17 @@ def _run(
     path: Path | None,
     notice: Callable[[IBISState, StepInfo], None] | None,
 ) -> tuple[IBISState, History]:
-    content = _left_over(path)
-    if content is not None:
-        run, history, _ = disk.unpack(path or Path("host 0's checkpoint"), mark, content)
+    if path is not None and path.exists():
+        run, history, _ = disk.unpack(path, mark)
         run = adaptive_substeps.restored(run, target)
     else:
         run, history = ibis.start(target, sampler, seed, first_level(target)), History(sampler.islands)
 
     def save(run: IBISState) -> None:
-        if path is not None and hosts.first():
+        if path is not None:
             disk.write_atomically(path, disk.pack(run, history, mark))
 
-    with ProgressBar(progress and hosts.first(), target.samples, sampler) as bar:
+    with ProgressBar(progress, target.samples, sampler) as bar:
 
         def tell(run: IBISState, step: StepInfo) -> None:
             bar.update(run, step)
@@ -184,13 +180,6 @@ def _run(
 
         run = sample_all(run, history, target, sampler, tell, save)
     return run, history
-
-
-def _left_over(path: Path | None) -> bytes | None:
-    """What an earlier run has saved, if there is anything.  Host 0 reads it for all."""
-    found = [disk.read(path)] if path is not None and hosts.first() and path.exists() else []
-    found = list(hosts.agreed(np.array(found, dtype=np.void), "checkpoint"))
-    return bytes(found[0]) if found else None
 
 
 def sample_all(

@@ -1,21 +1,20 @@
-"""Particles over several devices: graphics cards, or the cores of a processor where threads cannot (`cores.py`).
+"""Particles over several devices: graphics cards, or the cores of a processor where threads cannot (`threads.py`).
 
 Every device filters its own share of the particles; nothing is exchanged between them.  What is guaranteed about runs
-on different numbers of devices, cores, and hosts (`over_hosts.py`):
+on different numbers of devices and cores:
 
 - A particle's energies and state come from the same operations in the same order, whatever else is filtered beside it.
   They are equal to the last bit but where the compiler treats the end of a block of particles in another way than its
   middle; then they differ by rounding, some 1e-16 of their size.
 - All sums over particles (weights, moments, evidence) are taken over all of them at once, in one order, on the host:
   there is no reduction over devices.  The mean one-step errors are the exception, which nothing depends on: over cores
-  and hosts they are summed share by share.
+  they are summed share by share.
 - Random numbers follow from the seed, the sample and the step, never from the device.  So decisions (when to
   rejuvenate, ancestors, acceptance) are the same unless one hangs on a difference of rounding, which has about the
   chance of 1e-13 each.
 - Rounding that gets into a particle is carried on by the proposals fitted to it: tests allow parameters to differ by
-  1e-7.  For a first-order lag on 1, 2, 3 and 7 hosts, not a bit did (tests/test_over_hosts.py).
-- Within one run all hosts have the same bits: energies are exchanged, and host 0's decisions bind all.
-- The same numbers of devices and hosts on the same kind of processor give the same bits.
+  1e-7.
+- The same number of devices on the same kind of processor gives the same bits.
 """
 
 from collections import deque

@@ -2,9 +2,6 @@
 
 A checkpoint is a NumPy archive.  It is written beside its final name, flushed to the disk and renamed: whoever is
 killed at any moment leaves either the old one or the new one.
-
-Where several hosts work together, the filters' states are spread over them and are left out: whoever goes on computes
-them anew (`accuracy.restored`), in one sweep over the samples so far.
 """
 
 import fcntl
@@ -23,7 +20,6 @@ from probsysid._internal.errors import InputError
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation
-from probsysid.smc.shares import Share
 
 FORMAT = 4
 
@@ -75,7 +71,7 @@ def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np
         "rebased": [[sample, list(evidence)] for sample, evidence in history.rebased.items()],
         "rejuvenations": [list(r) for r in history.rejuvenations],
     }
-    stateless = run.state is None or isinstance(run.state, Share)
+    stateless = run.state is None
     arrays = {
         "theta": run.theta,
         "log_weights": run.log_weights,
@@ -100,14 +96,10 @@ def read(path: Path) -> bytes:
         raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
 
 
-def unpack(
-    path: Path, fingerprint: str | None = None, content: bytes | None = None
-) -> tuple[IBISState, History, dict[str, np.ndarray]]:
-    """The run in a file; raises unless it belongs to this problem, with these data, settings and seed.  The content is
-    given where another host has read it."""
+def unpack(path: Path, fingerprint: str | None = None) -> tuple[IBISState, History, dict[str, np.ndarray]]:
+    """The run in a file; raises unless it belongs to this problem, with these data, settings and seed."""
     try:
-        content = read(path) if content is None else content
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        with np.load(io.BytesIO(read(path)), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         scalars: dict[str, Any] = json.loads(bytes(arrays["scalars"]).decode())
     except InputError:

@@ -18,7 +18,6 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.errors import SamplingError
-from probsysid.hosts import agreed
 from probsysid.smc import weights as w
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import ParticleBatch, Rejuvenation, rejuvenate
@@ -83,7 +82,7 @@ class IBISState:
 
 def start(target: Target, sampler: Sampler, seed: int, level: int = 0) -> IBISState:
     """Particles from the prior, before any sample."""
-    theta = agreed(target.sample_prior(jax.random.key(seed), sampler.particles), "prior")
+    theta = np.asarray(target.sample_prior(jax.random.key(seed), sampler.particles))
     if not np.all(np.isfinite(theta)):
         raise SamplingError("the prior gives draws that are not finite; look for extreme scales in the priors.")
     if np.any(np.isnan(target.log_prior(theta))):

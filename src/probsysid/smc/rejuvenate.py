@@ -13,12 +13,12 @@ populations moved by the same proposal are a *group*.
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from probsysid._internal.errors import SamplingError
-from probsysid.hosts import agreed
-from probsysid.smc import shares
 from probsysid.smc import weights as w
 from probsysid.smc.evidence import ProposalEvidence
 from probsysid.smc.fits import FittedMoves
@@ -92,7 +92,7 @@ def rejuvenate(
     """Equally weighted particles with the same distribution as the weighted ones, how it went, and what the proposals
     tell of the evidence."""
     weights = w.normalise(log_weights)
-    ancestors = agreed(_ancestors(sampler, weights, seeds), "ancestors")
+    ancestors = _ancestors(sampler, weights, seeds)
     moving = _Moving(batch.theta, weights, target, sampler, sample, share, seeds)
     chosen = _copies(moving.with_prior(batch), ancestors)
     moved, stats = moving.waste_free(chosen) if sampler.chain > 1 else moving.until_moved(chosen)
@@ -125,7 +125,7 @@ def _copies(batch: ParticleBatch, ancestors: np.ndarray) -> ParticleBatch:
         np.take_along_axis(batch.theta, ancestors[None], axis=2),
         np.take_along_axis(batch.likelihood, ancestors, axis=1),
         np.take_along_axis(batch.energy, ancestors, axis=1),
-        shares.copied(batch.state, positions),
+        _copied(batch.state, positions),
         np.take_along_axis(batch.prior, ancestors, axis=1),
     )
 
@@ -240,18 +240,17 @@ class _Moving:
         """One Metropolis-Hastings step for every particle, with the full ratio: the particles after it, which of them
         moved, and log of target over proposal density, before at the particles and at the proposals."""
         random = np.random.default_rng([*self.seeds, 2, k])
-        theta = agreed(fits.propose(random, batch.theta), "proposals")
+        theta = fits.propose(random, batch.theta)
         proposed = self._evaluate(theta)._replace(proposal=fits.log_density(theta))
         with np.errstate(invalid="ignore"):  # a proposal outside the prior or lost on the way: refused below
             ratio, proposed_ratio = (self._log_target(c) - c.proposal for c in (batch, proposed))
             log_ratio = proposed_ratio - ratio
         accepted = np.log(random.random(log_ratio.shape)) < np.where(np.isnan(log_ratio), -np.inf, log_ratio)
-        accepted = agreed(accepted, "acceptance")
         chosen = ParticleBatch(
             np.where(accepted, proposed.theta, batch.theta),
             np.where(accepted, proposed.likelihood, batch.likelihood),
             np.where(accepted, proposed.energy, batch.energy),
-            shares.chosen(accepted.ravel(), proposed.state, batch.state),
+            _chosen(accepted.ravel(), proposed.state, batch.state),
             np.where(accepted, proposed.prior, batch.prior),
             np.where(accepted, proposed.proposal, batch.proposal),
         )
@@ -289,5 +288,30 @@ def _side_by_side(links: list[ParticleBatch]) -> ParticleBatch:
         np.concatenate([link.theta for link in links], axis=-1),
         np.concatenate([link.likelihood for link in links], axis=-1),
         np.concatenate([link.energy for link in links], axis=-1),
-        shares.side_by_side([link.state for link in links], populations, count),
+        _concatenated([link.state for link in links], populations, count),
     )
+
+
+# The filters' states: trees of arrays with the particle axis last, handled on the host
+
+
+def _copied(state: Any, positions: Int[np.ndarray, " copy"]) -> Any:
+    """States of copies.  Through the host: a state may lie on several devices."""
+    return jax.tree.map(lambda leaf: np.take(np.asarray(leaf), positions, axis=-1), state)
+
+
+def _chosen(flags: Bool[np.ndarray, " particle"], new: Any, old: Any) -> Any:
+    """The new states where the flags say so, the old ones elsewhere.  On the host, which has looked at the new ones
+    anyway: asking several devices for it takes longer."""
+    return jax.tree.map(lambda a, b: np.where(flags, np.asarray(a), np.asarray(b)), new, old)
+
+
+def _concatenated(states: list[Any], populations: int, count: int) -> Any:
+    """States of several links of chains, laid side by side within each population."""
+
+    def joined(*leaves: Any) -> Any:
+        split = [leaf.reshape(*leaf.shape[:-1], populations, count) for leaf in leaves]
+        together = jnp.concatenate(split, axis=-1)
+        return together.reshape(*together.shape[:-2], -1)
+
+    return jax.tree.map(joined, *states)

@@ -45,7 +45,7 @@ class Target(Protocol):
 
 def sweep(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Run particles over samples 0..stop-1: state after them, likelihood of all but the last, energy of the last."""
-    own = getattr(target, "sweep", None)  # over several hosts: results are exchanged once, not chunk by chunk
+    own = getattr(target, "sweep", None)  # without its energies, and without waiting for every call
     if own is not None:
         return own(theta, stop)
     state, first = None, 0

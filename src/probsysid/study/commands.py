@@ -14,9 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from probsysid import hosts
 from probsysid._internal.errors import InputError
-from probsysid.hosts import HostError, options
 from probsysid.study.catalogue import NAMES
 
 STOPPED = 130
@@ -46,23 +44,17 @@ def fit(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the summary there; - prints it.", show_default=False)
     ] = None,
-    address: options.Address = None,
-    host_count: options.Count = None,
-    host_index: options.Index = None,
-    host_timeout: options.Timeout = hosts.TIMEOUT,
 ) -> None:
     """Identify the models of a study and write a folder of results.
 
     The folder holds report.html (one page to send on), summary.csv and summary.json (the numbers), posterior.nc (all
     particles), figures, the study as used and a log.  A run that is stopped with Ctrl-C goes on with --resume.
 
-    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 3 another host was lost, 130 stopped.
+    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 130 stopped.
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
     from probsysid.study import output_folder, run
-
-    options.join(address, host_count, host_index, host_timeout)
 
     changes: dict[str, Any] = {} if particles is None else {"sampler": {"particles": particles}}
     changes |= {} if seed is None else {"seed": seed}
@@ -71,9 +63,6 @@ def fit(
     if json_file is not None and str(json_file) != "-":
         output_folder.check_file(json_file)
     again = _resume_command(study, particles, seed, out)
-    if not hosts.first():
-        _help(plan)
-        return
     output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
     say = (lambda _: None) if quiet else _say
     try:
@@ -82,8 +71,6 @@ def fit(
     except KeyboardInterrupt:
         typer.echo(f"\nStopped. To go on: {again}", err=True)
         raise typer.Exit(STOPPED) from None
-    except HostError as error:
-        raise HostError(f"{error.sentence} To go on, on any number of hosts: {again}") from None
     text = json.dumps(run.summary(plan, results), indent=2, allow_nan=False)
     if json_file is not None and str(json_file) != "-":
         json_file.write_text(text + "\n")
@@ -207,17 +194,6 @@ def _ask(question: str) -> bool:
 
 def _say(text: str) -> None:
     typer.echo(text, err=True)
-
-
-def _help(plan: Any) -> None:
-    """On a host that is not the first: filter, and say nothing."""
-    from probsysid.study import run
-
-    try:
-        with _terminated_is_stopped():
-            run.help_to_fit(plan)
-    except KeyboardInterrupt:
-        raise typer.Exit(STOPPED) from None
 
 
 def _resume_command(study: Path, particles: int | None, seed: int | None, out: Path | None) -> str:

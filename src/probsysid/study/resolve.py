@@ -489,7 +489,7 @@ def _candidate(
     }
     problem = Problem.make(model, solver, priors, noise, initials, _values(errors))
     assert problem.space is not None
-    solver.system(model, None)
+    solver.ode_filter(model, None)
     return CandidateModel(name, formulas, model, own, problem)
 
 

@@ -18,7 +18,6 @@ import pandas as pd
 
 from probsysid._internal.errors import InputError, SamplingError, said_later
 from probsysid._version import __version__
-from probsysid.hosts import HostError
 from probsysid.inference.identify import identify
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.states import States
@@ -78,8 +77,8 @@ def fit(plan: ResolvedStudy, tables: dict[str, Any], out: Path, *, progress: boo
         if fresh or isinstance(error, SamplingError):
             shutil.rmtree(left, ignore_errors=True)
         raise
-    except (KeyboardInterrupt, HostError) as error:
-        log.note(f"stopped: {error}" if str(error) else "stopped")
+    except KeyboardInterrupt:
+        log.note("stopped")
         raise
     results = [work_out(plan, c, p, log.say) for c, p in zip(plan.candidates, posteriors, strict=True)]
     with output_folder.complete(out) as partial:
@@ -123,12 +122,6 @@ def _posterior(plan: ResolvedStudy, candidate: CandidateModel, progress: bool, c
             progress=progress,
             checkpoint=checkpoint,
         )
-
-
-def help_to_fit(plan: ResolvedStudy) -> None:
-    """What the other hosts do while the first one fits a study: their share of the work, and nothing else."""
-    for candidate in plan.candidates:
-        _posterior(plan, candidate, progress=False, checkpoint=None)
 
 
 def work_out(plan: ResolvedStudy, candidate: CandidateModel, posterior: Posterior, say: Say) -> CandidateResult:
