@@ -17,7 +17,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 _FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
-class SampleBlock(NamedTuple):
+class CodeBlock(NamedTuple):
     """One fenced block."""
 
     page: Path
@@ -30,16 +30,16 @@ class SampleBlock(NamedTuple):
         return f"{self.page.name}:{self.line}"
 
 
-def blocks(page: Path) -> Iterator[SampleBlock]:
+def blocks(page: Path) -> Iterator[CodeBlock]:
     """All blocks of a page; those indented in a list lose the indent."""
     content = page.read_text()
     for found in _FENCE.finditer(content):
         indent, language, text = found.groups()
         text = re.sub(rf"^{indent}", "", text, flags=re.MULTILINE)
-        yield SampleBlock(page, content.count("\n", 0, found.start()) + 2, language.strip(), text)
+        yield CodeBlock(page, content.count("\n", 0, found.start()) + 2, language.strip(), text)
 
 
-def python_blocks(page: Path) -> list[SampleBlock]:
+def python_blocks(page: Path) -> list[CodeBlock]:
     return [block for block in blocks(page) if block.language == "python"]
 
 
