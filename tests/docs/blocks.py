@@ -1,4 +1,4 @@
-"""Code blocks of Markdown pages, and what they call."""
+"""Code blocks of Markdown pages, and the names that they call."""
 
 import ast
 import inspect
@@ -18,7 +18,7 @@ _FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
 class CodeBlock(NamedTuple):
-    """One fenced block."""
+    """One fenced block of code."""
 
     page: Path
     line: int
@@ -44,7 +44,7 @@ def python_blocks(page: Path) -> list[CodeBlock]:
 
 
 def commands(page: Path) -> list[list[str]]:
-    """Lines of a page that call the command line, as words."""
+    """Lines of a page that call the command line, split into words."""
     lines = [line for block in blocks(page) if block.language in ("", "sh") for line in block.text.splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("probsysid ")]
 
