@@ -1,15 +1,15 @@
 """Choose between models by their evidence.
 
-Is the spring linear, hardening, or lopsided as well? Three models, one record, one number for each.
+Is the spring linear, hardening, or also asymmetric? Three models, one record, one number per model.
 """
 
 # %% [markdown]
 # ## Why not the fit?
 #
-# A model with more constants always fits better. The *evidence* is the probability of the record under a model with its
-# priors, before any constant was fitted: each sample is predicted from those before it, and the predictions are scored.
-# A constant that does not help makes the predictions vaguer and costs evidence. Differences of log evidence count: 1 is
-# nothing, 5 is strong (150 to 1), beyond 10 there is no discussion.
+# A model with more constants always fits better. The *evidence* is the probability density of the record under a model
+# with its priors, before any constant is fitted: each sample is predicted from those before it, and the predictions are
+# scored. A constant that does not help makes the predictions less precise and costs evidence. Differences of log
+# evidence matter: 1 is negligible, 5 is strong (150 to 1), more than 10 is decisive.
 #
 # ## The record
 #
@@ -46,8 +46,8 @@ record = ps.Record(inputs={"force": force}, outputs={"x": noisy}, dt=0.2)
 # %% [markdown]
 # ## Three models
 #
-# They share what they share, priors included: a prior twice as wide costs log 2 = 0.7 for each constant, so the priors
-# of what differs should be what you would have said before the data, not something vague.
+# Common constants have the same priors in all models. A prior twice as wide costs log 2 = 0.7 per constant, so the
+# priors of the remaining constants should be what you would have stated before seeing the data, not arbitrarily wide.
 
 # %%
 springs = {
@@ -81,14 +81,14 @@ table.insert(2, "below the best", table["log evidence"].max() - table["log evide
 print(table.round(3).to_string())
 
 # %% [markdown]
-# The error comes from four independent samplers side by side. A difference that is not several errors large says
-# nothing: take more particles. The linear model makes up for its misfit with a larger noise.
+# The error comes from four independent samplers run in parallel (islands). A difference of less than several errors is
+# not significant: use more particles. The linear model compensates for its misfit with a larger noise level.
 #
 # ## Where the evidence comes from
 #
-# The evidence is a sum over samples, so one can see *when* a model was found wanting: the difference to the cubic
-# model, accumulated. The linear model loses where the motion is large. The extra constant k2 costs a little at the
-# beginning, while it is being learnt to be useless, and nothing afterwards.
+# The log evidence is a sum over samples, so one can see *when* a model falls behind: the cumulative difference to the
+# cubic model. The linear model loses where the motion is large. The extra constant k2 costs a little at the beginning,
+# until it has been learnt to be close to zero, and nothing afterwards.
 
 # %%
 figure, axis = plt.subplots(figsize=(8, 3.2), layout="constrained")
@@ -103,5 +103,5 @@ plt.close(figure)
 print(found["quadratic and cubic"].table()[["mean", "sd", "flags"]].round(3).to_string())
 
 # %% [markdown]
-# In a study file, `[[model]]` written several times makes the same comparison without code. The best model of a list
-# may still be wrong: look at its residuals in the report before you believe its intervals.
+# In a study file, several `[[model]]` entries make the same comparison without code. The best model of a list may still
+# be wrong: inspect its residuals in the report before you trust its intervals.

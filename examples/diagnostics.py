@@ -1,14 +1,14 @@
-"""Read the diagnostics: what a run tells about itself.
+"""Read the diagnostics: what a run reports about itself.
 
-A posterior always comes out. Whether to believe it is another question, and the run answers most of it: by flags, a
-verdict on the integration, shares of the uncertainty, effective sample size and acceptance. Here is one good run, and
-then four that went wrong in different ways, each caught by another number.
+Every run produces a posterior. Whether to trust it is a separate question, most of which the run answers itself: by
+flags, a verdict on the integration, shares of the uncertainty, effective sample size and acceptance rate. Here are one
+good run and four that fail in different ways, each detected by a different diagnostic.
 """
 
 # %% [markdown]
 # ## One good run
 #
-# A mass on a spring with a known force; 150 samples, 25 a period.
+# A mass on a spring with a known force; 150 samples, 25 per period.
 
 # %%
 import sys
@@ -33,7 +33,7 @@ def push(t):
 
 
 def measure(force, start=(0.0, 0.0), dry=0.0, noise=0.05, every=1):
-    """Position of the mass at the sample times, with noise; `dry` is a friction that the model knows nothing of."""
+    """Position of the mass at the sample times, with noise; `dry` is a friction that the model does not include."""
 
     def motion(t, s):
         friction = truth["c"] * s[1] + dry * np.tanh(s[1] / 0.01)
@@ -68,21 +68,21 @@ print(good.verdict)
 print(good)
 
 # %% [markdown]
-# What to look at, in this order:
+# What to check, in this order:
 #
 # - **The verdict**: would a finer integration change the result? *Negligible* means that no mean moves by more than a
 #   quarter of its sd.
-# - **`from noise`, `from integration`**: shares of each variance. Integration takes next to nothing here.
-# - **Flags**: none, so every constant was learnt from the data and can be told from the others.
-# - **Effective** particles: 512 unequal ones are worth that many equal ones. The error of a mean is about its sd
-#   divided by the root of this number. If it is far below half, independent parts of the run disagree: take more
-#   particles.
-# - **The error of the log evidence**: here far below 1, so differences of a few units between models would mean
-#   something.
+# - **`from noise`, `from integration`**: shares of each variance. The share of the integration is negligible here.
+# - **Flags**: none, so every constant was learnt from the data and can be distinguished from the others.
+# - **Effective sample size**: 512 weighted particles are worth that many equally weighted ones. The Monte Carlo error
+#   of a mean is about its sd divided by the root of this number. If it is far below half of the particles, independent
+#   parts of the run disagree: use more particles.
+# - **The error of the log evidence**: here far below 1, so differences of a few units between models would be
+#   significant.
 #
-# Along the way, the effective size falls with every sample that surprises; at half of the particles they are resampled
-# and moved. `acceptance` is the share of accepted moves: above 0.3 is comfortable, below 0.1 the moves hardly mix and
-# more particles are needed. The report warns of it.
+# During the run, the effective sample size falls with every informative sample; at half of the particles they are
+# resampled and moved. `acceptance` is the share of accepted proposals: above 0.3 is comfortable; below 0.1 the moves
+# hardly mix and more particles are needed. The report warns about it.
 
 # %%
 moves = good.rejuvenations()
@@ -99,7 +99,8 @@ plt.close(figure)
 # %% [markdown]
 # ## Not identifiable: `tied to`
 #
-# Let the mass swing freely, without a force. Then only c/m and k/m matter, and no record, however long, can tell more.
+# Let the mass oscillate freely, without a force. Then only c/m and k/m matter, and no record, however long, identifies
+# more.
 
 # %%
 start = (1.5, 0.0)
@@ -109,8 +110,8 @@ ratio = free.values["k"] / free.values["m"]
 print(f"k/m = {free.weights @ ratio:.4f} +- {np.sqrt(free.weights @ (ratio - free.weights @ ratio) ** 2):.4f}")
 
 # %% [markdown]
-# Each of the three is known to a third only, by its prior, and they move together; their ratios are known well. Write
-# the model with the ratios, fix one of the three, or measure a force.
+# Each of the three is known only to within a third, by its prior, and they are correlated; their ratios are known well.
+# Write the model in terms of the ratios, fix one of the three, or measure a force.
 #
 # ## Too little data: `at prior`
 #
@@ -121,13 +122,13 @@ short = identify(measure(push)[:4])
 print(short.table()[["mean", "sd", "prior", "flags"]].round(3).to_string())
 
 # %% [markdown]
-# What is `at prior` is what you put in: it is no result, and quoting its interval would be quoting yourself. `at bound`
-# would say that a constant piles up at an end of its range, such as a damping at zero.
+# A constant flagged `at prior` has the distribution that you put in: its interval is not a result. `at bound` would
+# mean that a constant accumulates at an end of its range, such as a damping at zero.
 #
 # ## Integration too coarse
 #
-# Left alone, the run takes as many steps as the data need. Forced to a single step on every third sample, eight to a
-# period, with little noise, it has to admit an error:
+# By default, the run takes as many steps as the data require. Forced to a single step per sample on every third sample,
+# eight per period, with little noise, it reports an integration error:
 
 # %%
 coarse = identify(measure(push, noise=0.002, every=3), solver=ps.Solver(substeps=1))
@@ -135,16 +136,16 @@ print(coarse.table()[["mean", "sd"]].round(4).to_string())
 print(coarse.uncertainty().round(2).to_string())
 
 # %% [markdown]
-# Most of the variance comes from the integration now: the intervals are wider than the noise alone would make them.
-# That is the point of a probabilistic solver: a coarse step shows. It is an estimate, and no promise: compare m with
-# its true value 1. So leave `substeps` automatic and look at the verdict. The run warns here, too: what a coarse
-# integration leaves is not white.
+# Most of the variance now comes from the integration: the intervals are wider than the noise alone would make them.
+# This is the point of a probabilistic solver: a coarse step shows. It is an estimate, not a guarantee: compare m with
+# its true value 1. So leave `substeps` automatic and check the verdict. The run also warns here: the residuals of a
+# coarse integration are not white.
 #
 # ## Wrong model
 #
-# No number above can see an effect that the equation leaves out. With dry friction in the system and none in the model,
-# all flags are clear and the verdict is friendly. Only the prediction errors object: `doubts` has what they say, and
-# the run warns of it as well.
+# None of the diagnostics above detects an effect that the equation leaves out. With dry friction in the system and none
+# in the model, there are no flags and the verdict is favourable. Only the one-step prediction errors reveal it:
+# `doubts` describes what they show, and the run issues the same as a warning.
 
 # %%
 wrong = identify(measure(push, dry=0.3))
@@ -153,7 +154,7 @@ print(wrong.verdict)
 print(*wrong.doubts, sep="\n")
 
 # %% [markdown]
-# But the noise came out at twice the 0.05 of the sensor, and c at three times its value: the model blames the dry
-# friction on the viscous one. When the noise level is larger than the data sheet says, the model is missing something.
-# The report shows it more sharply: residuals that are not white. Compare with another model by evidence
-# ([choosing](choosing.md)), or admit it with `model_error`, an extra random force whose size is inferred.
+# But the noise was estimated at twice the 0.05 of the sensor, and c at three times its value: the model attributes the
+# dry friction to the viscous one. A noise level above that of the data sheet indicates that the model is missing
+# something. The report shows it more clearly: residuals that are not white. Compare with another model by evidence
+# ([choosing](choosing.md)), or account for it with `model_error`, an additional random force whose size is inferred.

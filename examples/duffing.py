@@ -1,14 +1,14 @@
 """Identify a Duffing oscillator from a csv file.
 
-A mass on a hardening spring, shaken by a known force. The logger wrote time, force and position to a csv file; mass,
-damping and both stiffnesses are wanted, with intervals.
+A mass on a hardening spring, excited by a known force. A data logger wrote time, force and position to a csv file;
+mass, damping and both stiffnesses are to be identified, with credible intervals.
 """
 
 # %% [markdown]
 # ## The measurement
 #
-# There is no shaker in this file, so the record is simulated (by SciPy's integrator, at tolerances where its own error
-# does not matter) and noise of 0.5 mm is added. From here on, only the csv file is used.
+# In place of a measurement, the record is simulated (by SciPy's integrator, at tolerances where its own error is
+# negligible) and noise of 0.5 mm is added. From here on, only the csv file is used.
 
 # %%
 import sys
@@ -43,12 +43,12 @@ table.to_csv(folder / "measurement.csv", index=False, float_format="%.5f")
 print(*(folder / "measurement.csv").read_text().splitlines()[:4], sep="\n")
 
 # %% [markdown]
-# ## Read it
+# ## Read the data
 #
-# Columns go by name. `scale` turns millimetres into metres, so that every constant comes out in SI units. The force is
-# smooth between samples, nothing in it is above half the sampling rate: `bandlimited`. (A force held by a converter is
-# `zoh`; straight lines between samples, `linear`, are the default.) This choice matters: on the Silverbox benchmark a
-# linear force makes the prediction a third worse than a band-limited one, a held force ten times.
+# Columns are given by name. `scale` converts millimetres to metres, so that every constant comes out in SI units. The
+# force is smooth between samples, with no content above half the sampling rate: `bandlimited`. (A force held by a
+# converter is `zoh`; linear interpolation between samples, `linear`, is the default.) This choice matters: on the
+# Silverbox benchmark a linear force makes the prediction a third worse than a band-limited one, a held force ten times.
 
 # %%
 import probsysid as ps
@@ -67,9 +67,9 @@ print(record, *remarks, sep="\n")
 # %% [markdown]
 # ## Model and priors
 #
-# The equation gives the highest derivative. A prior says what you know before the data: a `LogNormal(log(g), s)` is a
-# positive constant around the guess g, give or take a factor of exp(s). Here the guesses are off by up to a factor of
-# two and the widths say so. The noise level is not given: it is inferred.
+# The equation gives the highest derivative. A prior states what you know before seeing the data: `LogNormal(log(g), s)`
+# describes a positive constant near the guess g, within about a factor of exp(s). Here the guesses are off by up to a
+# factor of two, and the widths allow for that. The noise level is not given, so it is inferred.
 
 # %%
 duffing = ps.Model(
@@ -95,12 +95,12 @@ print(posterior.verdict)
 
 # %% [markdown]
 # With probability 90 % a constant lies between `q05` and `q95`, if the equation is right. The last sentence is about
-# the integration: how far the result would move with twice the steps. It was found to be small enough by itself; the
-# number of steps is chosen while the run goes on.
+# the integration: how far the result would move with twice the steps. The number of steps is chosen automatically
+# during the run so that this effect is small.
 #
 # ## Does it predict?
 #
-# The second half of the record was not looked at. Every particle is simulated freely, that is, from rest with the force
+# The second half of the record was not used. Every particle is simulated in free run, that is, from rest with the force
 # alone, and scored on the second half.
 
 # %%
@@ -112,15 +112,15 @@ plot_fit(simulation, folder / "fit.png", zoom=slice(300, 600))
 plot_marginals(posterior, folder / "marginals.png", truth={**truth, "noise.position": 5e-4})
 
 # %% [markdown]
-# The error is a little above the noise: every set of constants that the data allow drifts from the truth by its own
-# amount, in twelve seconds without a look at the data, and this is the mean over all of them. Red lines are the true
-# values. They lie under the blue curves, but not in their middle, and that is how it should be: of ten true values, one
-# lies outside its 90 % interval on average.
+# The error is slightly above the noise: every set of constants that is consistent with the data drifts from the truth
+# during twelve seconds of free run, and this is the mean error over all of them. Red lines are the true values. They
+# lie within the posteriors, but not at their centres, as expected: of ten true values, one lies outside its 90 %
+# interval on average.
 #
-# ## Keep it
+# ## Save it
 #
-# `ps.Posterior.load` reads the file. `posterior.report("report.html")` would write a page to send on; it takes half a
-# minute more, for the hidden states are smoothed for it.
+# `ps.Posterior.load` reads the file. `posterior.report("report.html")` would write a self-contained report; it takes
+# half a minute more, because it includes the smoothed hidden states.
 
 # %%
 posterior.save(folder / "posterior.nc")

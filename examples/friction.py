@@ -1,15 +1,16 @@
 """Friction: a sled that slides and sticks.
 
-A mass on a guide, driven by a force: viscous friction, dry friction, and a sensor of position only. What is the
-friction curve, and how well is it known?
+A mass on a guide, driven by a force, with viscous and dry friction; only its position is measured. What is the friction
+curve, and how well is it known?
 """
 
 # %% [markdown]
 # ## The record
 #
-# Dry friction is a jump: $m\ddot x = u - F_v\dot x - F_c\,\mathrm{sign}\,\dot x$. Jumps are hard on any integrator. The
-# record is simulated with an integrator that steps from jump to jump, so that the data are right: a stretch ends where
-# the velocity changes its sign, and a mass at rest moves only when the force exceeds the friction.
+# Dry friction is discontinuous: $m\ddot x = u - F_v\dot x - F_c\,\mathrm{sign}\,\dot x$. Discontinuities are difficult
+# for any integrator. The record is simulated with short steps that treat them explicitly, so that the data are
+# accurate: the mass stops where the velocity changes its sign, and it moves from rest only when the force exceeds the
+# friction.
 
 # %%
 import sys
@@ -24,12 +25,12 @@ truth = {"m": 2.0, "F_v": 3.0, "F_c": 1.5}
 
 time = 0.01 * np.arange(400)
 force = 6 * np.sin(5 * time) + 4 * np.sin(11.7 * time + 0.5)
-fine = 50  # steps a sample for the simulation of the truth
+fine = 50  # steps per sample for the simulation of the truth
 x, v, positions = 0.0, 0.0, []
 for t, u in zip(time, force, strict=True):
     positions.append(x)
     following = 6 * np.sin(5 * (t + 0.01)) + 4 * np.sin(11.7 * (t + 0.01) + 0.5)
-    for step in range(fine):  # short Euler steps in velocity, with stops: the force is a straight line between samples
+    for step in range(fine):  # short Euler steps in velocity, with stops: the force is linear between samples
         drive = u + (following - u) * (step + 0.5) / fine
         if v == 0.0 and abs(drive) <= truth["F_c"]:
             continue  # it sticks
@@ -42,9 +43,9 @@ noisy = np.array(positions) + 1e-3 * np.random.default_rng(0).standard_normal(le
 # %% [markdown]
 # ## Identify
 #
-# `jnp.sign` in the equation is all that is needed. The solver does not fail at a jump but loses accuracy, and says so
-# by its own error: it takes more steps until the posterior stops changing. A smooth prior with many derivatives is no
-# use here, hence `smoothness=3`.
+# `jnp.sign` in the equation is all that is needed. The solver does not fail at a discontinuity but loses accuracy,
+# which its error estimate reflects: more steps are taken until the posterior no longer changes. A smooth prior with
+# many derivatives does not help here, hence `smoothness=3`.
 
 # %%
 import jax.numpy as jnp
@@ -78,16 +79,16 @@ print(table[columns].to_string(float_format="{:.4g}".format))
 print(posterior.verdict)
 
 # %% [markdown]
-# `from integration` is the share of each variance that a finer integration would remove. At a jump this is not nothing:
-# the intervals are wider than noise alone would make them, and that is what keeps them honest. Where the verdict says
-# *not accurate enough*, the numbers above it are not to be trusted, however small their sd.
+# `from integration` is the share of each variance that a finer integration would remove. With discontinuities it is not
+# negligible: the intervals are wider than noise alone would make them, which keeps them calibrated. If the verdict says
+# *not accurate enough*, the numbers above it cannot be trusted, however small their sd.
 #
-# ## The curve
+# ## The friction curve
 #
-# `tied to` says that over the speeds of this record a little more of one friction is a little less of the other. So the
-# curve as a whole is known better than either of its constants: here is the friction force against velocity for draws
-# of the posterior, and on the right how well it is known. It is known best at the speeds that the record has most of;
-# beyond them it is an extrapolation of the model.
+# `tied to` means that, over the speeds of this record, more viscous friction compensates for less dry friction. The
+# curve as a whole is therefore known better than either of its constants: here is the friction force against velocity
+# for draws from the posterior, and on the right its uncertainty. It is smallest at the most frequent speeds of the
+# record; beyond them the curve is an extrapolation of the model.
 
 # %%
 from probsysid.report.figures import plot_characteristic

@@ -1,7 +1,7 @@
-"""Hysteresis: a hidden force that remembers.
+"""Hysteresis: a hidden force with memory.
 
-A Bouc-Wen oscillator: besides spring and damper there is a hysteretic force z with an equation of its own. Nothing but
-the position is measured; z and its constants are wanted.
+A Bouc-Wen oscillator: in addition to spring and damper there is a hysteretic force z with its own equation. Only the
+position is measured; z and its constants are to be identified.
 """
 
 # %% [markdown]
@@ -10,8 +10,9 @@ the position is measured; z and its constants are wanted.
 # $$m\ddot x + c\dot x + k x + z = u, \qquad
 # \dot z = \alpha\dot x - \beta\gamma\,|\dot x|\,z - \beta\delta\,\dot x\,|z|$$
 #
-# In the textbook form β, γ and δ appear only as products βγ and βδ. A record can tell the products and never the three:
-# their posterior would be a ridge as long as the prior allows. So the model is written with `bg` and `bd`.
+# In the textbook form β, γ and δ appear only in the products βγ and βδ. A record identifies the products but never the
+# three constants: their posterior would be a ridge, limited only by the prior. So the model is written with `bg` and
+# `bd`.
 
 # %%
 import sys
@@ -35,15 +36,15 @@ def dynamics(s, u, p):
 
 
 bouc_wen = ps.Model(
-    coordinates={"x": 2, "z": 1},  # x has an equation of second order, z one of first order
+    coordinates={"x": 2, "z": 1},  # x has a second-order equation, z a first-order one
     dynamics=dynamics,
     outputs=lambda s, u, p: {"position": s.x, "z": s.z},  # z is not measured, but will be simulated
     units={"c": "N s/m", "k": "N/m", "alpha": "N/m", "bg": "1/m", "bd": "1/m", "z": "N"},
 )
 
 # %% [markdown]
-# A record of 250 samples: two sines, simulated from known constants by SciPy, with noise of 10 mm on a motion of about
-# one metre. The mass is known here: it is a number in the priors, not a distribution.
+# A record of 250 samples: two sines, simulated with known constants by SciPy, with noise of 10 mm on a motion of about
+# one metre. The mass is known here: it is given as a number in the priors, not as a distribution.
 
 # %%
 truth = {"m": 1.0, "c": 0.2, "k": 1.0, "alpha": 2.0, "bg": 1.5, "bd": -0.5}
@@ -92,14 +93,14 @@ print(table[["truth", "mean", "sd", "q05", "q95", "unit", "flags"]].to_string(fl
 print(posterior.verdict)
 
 # %% [markdown]
-# `smoothness` is how many derivatives the solver carries. Hysteresis has kinks, `abs` of the velocity at every turn,
-# where higher derivatives do not exist: it is no use to carry many, and it costs time. The default is the order of the
-# equation plus two.
+# `smoothness` is the number of derivatives that the solver carries. Hysteresis has kinks, `abs` of the velocity at
+# every reversal, where higher derivatives do not exist: carrying many costs time and does not help. The default is the
+# order of the equation plus two.
 #
-# ## The loop
+# ## The hysteresis loop
 #
-# Draws of the posterior, each simulated with its own constants, against the truth. The hysteretic force was never
-# measured; its loop is known all the same, to the width of a line.
+# Draws from the posterior, each simulated with its own constants, against the truth. The hysteretic force was never
+# measured; its loop is identified nevertheless, to within the width of a line.
 
 # %%
 from probsysid.report.figures import plot_loop

@@ -1,14 +1,14 @@
 """Online: update the posterior with every sample.
 
-A sensor delivers one sample after the other, and the constants are wanted now, not at the end. `Identifier` is the same
-method as `identify`, fed sample by sample.
+A sensor delivers one sample after the other, and estimates are needed at any time, not only at the end. `Identifier` is
+the same method as `identify`, fed sample by sample.
 """
 
 # %% [markdown]
 # ## A stream
 #
 # A first-order lag, such as a motor's speed: $\dot v = (g u - v)/\tau$, with a gain g and a time constant τ, driven by
-# a square wave that is held between samples. The exact solution is known, so the stream is easy to make.
+# a square wave that is held between samples. The exact solution is known, so the stream is easy to generate.
 
 # %%
 import sys
@@ -37,10 +37,10 @@ def stream(samples, dt=0.05):
 
 
 # %% [markdown]
-# ## Identify as it comes in
+# ## Identify as the data arrive
 #
 # Noise and initial state must be given as numbers or priors: there are no data yet to guess them from. `intersample` is
-# `zoh` here, held; band-limited inputs would need the future.
+# `zoh` here (zero-order hold); band-limited interpolation would require future samples.
 
 # %%
 lag = ps.Model(
@@ -68,14 +68,14 @@ for inputs, outputs in stream(300):
         history.append([online.samples, *(now.quantile(n, [0.05, 0.5, 0.95]) for n in truth)])
 print(online.posterior.table()[["mean", "sd", "q05", "q95"]].round(4).to_string())
 late = np.array(seconds[100:])
-print(f"an update: median {1e3 * np.median(late):.0f} ms, slowest {1e3 * late.max():.0f} ms")
+print(f"update: median {1e3 * np.median(late):.0f} ms, slowest {1e3 * late.max():.0f} ms")
 
 # %% [markdown]
-# Most updates take a filter step for every particle. Now and then too few particles carry the weight, and the sampler
-# rejuvenates them: that goes over all samples so far and takes longer, the more so the longer the stream, though ever
-# less often. A program that must not wait calls `submit`, which returns at once and leaves the work to a thread
-# ([streams that do not wait](../streams.md)); several samples can be given at once as arrays. The first updates also
-# compile the model.
+# Most updates take one filter step per particle. Occasionally too few particles carry most of the weight, and the
+# sampler rejuvenates them: this sweeps over all samples so far and takes longer, increasingly so with the length of the
+# stream, though ever less often. A program that must not block calls `submit`, which returns at once and leaves the
+# work to a thread ([streams that must not block](../streams.md)); several samples can be given at once as arrays. The
+# first updates also compile the model.
 
 # %%
 samples = np.array([row[0] for row in history])
@@ -94,11 +94,12 @@ plt.close(figure)
 
 # %% [markdown]
 # At the end of the first step of the square wave, sample 25, both constants are known to within a tenth; the rest of
-# the record narrows them down, more slowly the more is known.
+# the record narrows the intervals at a decreasing rate.
 #
-# ## Stop and go on
+# ## Save and resume
 #
-# The whole state fits in a file. Loaded again, perhaps in another process, it goes on to the same numbers.
+# The whole state is saved in a file. Loaded again, possibly in another process, it continues with the same numbers. The
+# file contains the model as Python code: load only files that you trust.
 
 # %%
 online.save(folder / "state.npz")
@@ -108,7 +109,7 @@ print(again.samples, "samples;", again.posterior)
 # %% [markdown]
 # ## The same as in batch
 #
-# Nothing is lost by going sample by sample: a batch run over the same samples with the same seed makes the same
+# Processing sample by sample loses nothing: a batch run over the same samples with the same seed makes the same
 # decisions.
 
 # %%
@@ -126,5 +127,5 @@ for name in truth:
     print(f"{name}: online {online.posterior.mean(name):.10f}, batch {batch.mean(name):.10f}")
 
 # %% [markdown]
-# A constant that drifts is not a constant: the posterior of an old record grows ever surer of an average. Then start a
-# new `Identifier` now and then, or give the model a state for it.
+# The method assumes that constants are constant: for one that drifts, the posterior becomes ever more certain of an
+# average. In that case start a new `Identifier` from time to time, or add a state for it to the model.

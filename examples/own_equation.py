@@ -1,14 +1,14 @@
 """Your own equation: a pendulum with quadratic drag.
 
-The system is in no catalogue. Two ways lead to its constants: a study file and the command line, without a line of
-code, or Python.
+The system is not in the catalogue. There are two ways to identify its constants: a study file with the command line,
+without any code, or Python.
 """
 
 # %% [markdown]
 # ## The record
 #
-# A pendulum with a paddle swings down in air and the angle is logged, in degrees and milliseconds, as loggers do. There
-# is no input. The paddle brakes with the square of the speed, the bearing in proportion to it:
+# The swing of a pendulum with a paddle decays in air, and the angle is logged, in degrees and milliseconds, as data
+# loggers do. There is no input. The drag of the paddle is quadratic in the speed, the friction of the bearing linear:
 #
 # $$\ddot\theta = -\omega^2\sin\theta - 2 d\,\dot\theta - b\,|\dot\theta|\,\dot\theta$$
 
@@ -39,7 +39,7 @@ table.to_csv(folder / "swing.csv", index=False, float_format="%.4g")
 
 
 def shell(command):
-    """Run a command in the folder and show what it says."""
+    """Run a command in the folder and print its output."""
     print(f"$ {command}")
     command = command.replace("probsysid", f"{sys.executable} -m probsysid", 1)
     print(subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=True).stdout)
@@ -48,15 +48,15 @@ def shell(command):
 # %% [markdown]
 # ## Without code
 #
-# `new` looks at the file and writes a study to start from.
+# `new` reads the data file and writes a study to start from.
 
 # %%
 shell("probsysid new swing --data swing.csv")
 print((folder / "swing.toml").read_text())
 
 # %% [markdown]
-# There is no column for an input, so the guess is a free, linear oscillation with the frequency that the record shows.
-# Ours is an angle and has another equation. After an editor has been over it, the study reads:
+# There is no input column, so the initial guess is a free, linear oscillation with the frequency found in the record.
+# Our variable is an angle and obeys a different equation. After editing, the study reads:
 
 # %%
 study = """
@@ -97,9 +97,9 @@ particles = 256
 shell("probsysid check swing.toml")
 
 # %% [markdown]
-# `check` simulates the model with constants drawn from the priors (blue) and lays the data over it (black). Data that
-# lie outside would mean a wrong unit, a wrong column or a wrong prior, and it is better to know that before a long run.
-# Here all is well.
+# `check` simulates the model with constants drawn from the priors (blue) and plots the data over it (black). Data
+# outside the prior predictions would indicate a wrong unit, column or prior, which is better found before a long run.
+# Here they agree.
 
 # %%
 shell("probsysid fit swing.toml --quiet")
@@ -107,13 +107,13 @@ print(pd.read_csv(folder / "swing-results" / "summary.csv", index_col=0).iloc[:,
 print(sorted(path.name for path in (folder / "swing-results").iterdir()))
 
 # %% [markdown]
-# `report.html` is the page to send on: the equation typeset, the fit on training and test range, residuals, how the run
-# went.
+# `report.html` is a self-contained page to share: the typeset equation, the fit on training and test ranges, residuals,
+# and the course of the run.
 #
 # ## In Python
 #
-# The same, if you would rather have the posterior in a notebook. The equation is a function that returns the highest
-# derivative; use `jax.numpy` for functions such as `sin`.
+# The same in Python, for instance in a notebook. The equation is a function that returns the highest derivative; use
+# `jax.numpy` for functions such as `sin`.
 
 # %%
 import jax.numpy as jnp
@@ -150,4 +150,4 @@ print(posterior.table()[["mean", "sd", "q05", "q95", "flags"]].round(4).to_strin
 print("truth:", truth)
 
 # %% [markdown]
-# The two routes agree to the last digit that matters: a study file is read into these calls.
+# Both ways agree in every significant digit: a study file is translated into these calls.

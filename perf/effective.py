@@ -1,9 +1,9 @@
-"""Effective numbers of samples, and whether posteriors agree: the same definitions for every method.
+"""Effective sample sizes, and agreement of posteriors: the same definitions for every method.
 
-Draws have the axes (run or chain, quantity, draw).  An effective number is that of independent draws from which a
-figure would be as uncertain: the mean, the spread (mean squared deviation), or the tail (share below the 5 % quantile).
-Over the quantities the uncertainties, its inverses, are averaged.  It can exceed the number of draws, where these keep
-away from each other: those of NUTS do in a chain, and balanced ones do all together.
+Draws have the axes (run or chain, quantity, draw).  The effective sample size is the number of independent draws that
+would estimate a figure with the same uncertainty: the mean, the spread (mean squared deviation), or the tail (share
+below the 5 % quantile).  Its inverses, the uncertainties, are averaged over the quantities.  It can exceed the number
+of draws where these are negatively correlated: those of NUTS within a chain, and quasi-random ones all together.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ class Reference(Moments):
         return cls(known.mean, known.sd, kurtosis, np.array([quantile(q, weights[0], LOW) for q in draws[0]]))
 
     def figures(self) -> Mapping[str, tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
-        """What is to be known of each quantity: a function of the draws, and its variance over the posterior."""
+        """The figures of each quantity: a function of the draws, and its variance over the posterior."""
         mean, sd, low = self.mean[:, None], self.sd[:, None], self.low[:, None]
         return {
             "mean": (lambda x: (x - mean) / sd, np.ones(len(mean))),
@@ -60,7 +60,7 @@ def quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 
 
 def moments(draws: np.ndarray, weights: np.ndarray | None = None) -> Moments:
-    """Over all runs together, each counting the same."""
+    """Over all runs together, equally weighted."""
     mean = np.mean(run_means(draws, weights), axis=0)
     square = np.mean(run_means((draws - mean[:, None]) ** 2, weights), axis=0)
     return Moments(mean, np.sqrt(square))
@@ -72,7 +72,7 @@ def run_means(draws: np.ndarray, weights: np.ndarray | None = None) -> np.ndarra
 
 
 def effective(draws: np.ndarray, weights: np.ndarray | None, reference: Reference, kind: str) -> dict[str, float]:
-    """Effective numbers for each figure: of all chains together, or of one run of a population."""
+    """Effective sample sizes for each figure: of all chains together, or of one run of a population."""
     found = {}
     for name, (function, variance) in reference.figures().items():
         values = function(draws)
@@ -92,7 +92,7 @@ def between_runs(values: np.ndarray, weights: np.ndarray | None, variance: np.nd
 
 
 def of_weights(weights: np.ndarray) -> float:
-    """Of one run, from its weights alone (Kish), averaged over the runs: draws that were independent have no more."""
+    """Of one run, from its weights alone (Kish), averaged over the runs: an upper bound for independent draws."""
     return float(np.mean(1 / np.sum(weights**2, axis=-1)))
 
 

@@ -2,8 +2,8 @@
 
 python perf/end_to_end.py [--json FILE] [--particles N] [--samples T] [--peer NAME ...]
 
-One Duffing record (`methods/duffing.py`) and the same priors for all.  Every method runs in processes of its own
-(`methods/with_*.py`, whose first lines say how it was set up) and hands over its draws; effective numbers and
+One Duffing record (`methods/duffing.py`) and the same priors for all.  Every method runs in separate processes
+(`methods/with_*.py`, whose first lines say how it was set up) and hands over its draws; effective sample sizes and
 agreement with a reference are computed here, in the same way for all (`effective.py`).
 """
 
@@ -27,9 +27,9 @@ from peers_environment import peers_python
 METHODS = Path(__file__).resolve().parent / "methods"
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 FEW, DRAWS = 256, 4096
-"""Particles of the run that is refined afterwards, and fresh draws then."""
+"""Particles of the run that is refined afterwards, and the number of new draws."""
 LIMIT = 900.0
-"""Seconds after which a method is given up."""
+"""Time limit of a method, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Method:
     particles: bool = False
     """Whether it takes a number of particles."""
     copies: bool = False
-    """Whether it uses one core, so that one copy runs on each, with a seed of its own."""
+    """Whether it uses one core, so that one copy runs on each, with its own seed."""
 
 
 PEERS = {
@@ -56,7 +56,7 @@ REFERENCE = Method("reference", "reference.py")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one method handed over, copies put together."""
+    """The results of one method, copies combined."""
 
     facts: dict[str, Any]
     draws: np.ndarray
@@ -76,7 +76,7 @@ class Failed(Exception):
 
 
 def run(method: Method, python: Path, options: Sequence[str], folder: Path, environment: dict[str, str]) -> Outcome:
-    """Run a method, on every core at once if it uses but one."""
+    """Run a method, one copy per core if it uses only one."""
     copies = len(CORES) if method.copies else 1
     children = []
     for copy in range(copies):
@@ -109,7 +109,7 @@ def _answer(child: "subprocess.Popen[str]", out: Path) -> Outcome:
 
 
 def joined(parts: Sequence[Outcome]) -> Outcome:
-    """Copies that ran side by side: the slowest counts by the clock, all by the processor."""
+    """Copies that ran in parallel: wall time is that of the slowest, processor time the sum."""
     first = parts[0]
     phases = {
         name: {
@@ -120,7 +120,7 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
     }
     evidence = None if first.facts["log_evidence"] is None else [e for p in parts for e in p.facts["log_evidence"]]
     facts = {**first.facts, "phases": phases, "log_evidence": evidence}
-    if len(parts) > 1:  # every copy compiles the same program; a user would wait for one
+    if len(parts) > 1:  # every copy compiles the same program; a user would compile once
         facts["phases"]["compile"]["processor_seconds"] /= len(parts)
     weights = None if first.weights is None else np.concatenate([part.weights for part in parts])
     return Outcome(facts, np.concatenate([part.draws for part in parts]), weights)
@@ -152,7 +152,7 @@ def row(outcome: Outcome, reference: Reference, log_evidence: float) -> dict[str
 
 
 def ours(folder: Path, options: Sequence[str]) -> tuple[Outcome, dict[str, Any]]:
-    """Many runs in a process that finds its programs kept, and what the first run of all costs, which compiles."""
+    """Many runs in a process with cached programs, and the cost of the very first run, which compiles."""
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(folder / "programs")}
     python = Path(sys.executable)
     alone = run(OURS, python, [*options, "--runs", "1"], folder, environment).facts["phases"]["first"]
@@ -198,7 +198,7 @@ def measure(samples: int, particles: int, peers: Sequence[str]) -> dict[str, Any
                 outcome = run(method, python, own, folder, dict(os.environ))
                 result["methods"][peer] = row(outcome, reference, log_evidence)
                 result["versions"] |= {k: v for k, v in outcome.facts["versions"].items() if k != "jax"}
-            except (Failed, KeyError, ValueError) as failure:  # a peer must not cost the others their figures
+            except (Failed, KeyError, ValueError) as failure:  # a failing peer must not prevent the others' figures
                 result["methods"][peer], result["missing"][peer] = None, f"No figures for {peer}: {failure}."
                 print(result["missing"][peer], flush=True)
     result["best_peer_over_ours"] = best_over_ours(result["methods"])

@@ -1,16 +1,16 @@
-/* The filter's inner loop by hand: what a patient C programmer gets out of one core.
+/* The filter's inner loop in hand-written C: a lower bound for its cost on one core.
 
-   The algebra is that of odefilter/step.py and odefilter/gaussian.py, operation by operation: predict the rows
-   [A L, sigma sqrt(Q)], condition exactly on the ODE by modified Gram-Schmidt, triangularise by modified Gram-Schmidt,
+   The algebra is that of odefilter/unrolled/step.py and odefilter/unrolled/gaussian.py, operation by operation:
+   predict the rows [A L, sigma sqrt(Q)], condition exactly on the ODE by modified Gram-Schmidt, triangularise by modified Gram-Schmidt,
    Potter's update with the data, the energy, and the running quasi-MLE of the diffusion.  Structural zeros are skipped:
    each row has a mask of its columns, known to the compiler, and all loops over columns are unrolled.
 
    Particles are lanes of a vector.  A block of VECTORS vectors runs through all samples before the next block starts;
    within a sample the vectors are independent, which keeps the processor's pipelines full.
 
-   State arrays are those of Filter.start (one row a number, particle last), in the order mean, factor, Jacobian,
-   diffusion memory, variance.  Numbers that do not change in time (1 / mass, constant slopes) are computed once a
-   block: the compiler of the JAX program is free to do the same. */
+   State arrays are those of Filter.start (one row per number, particle last), in the order mean, factor, Jacobian,
+   diffusion memory, variance.  Numbers that do not change in time (1 / mass, constant slopes) are computed once
+   per block: the compiler of the JAX program is free to do the same. */
 
 #include <math.h>
 

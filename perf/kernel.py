@@ -1,10 +1,10 @@
-"""Cost of one filter step, in nanoseconds a particle, against C, Runge-Kutta and other libraries.  See README.md."""
+"""Cost of one filter step, in nanoseconds per particle, against C, Runge-Kutta and other libraries.  See README.md."""
 # ruff: noqa: E402
 
 import os
 
 ENVIRONMENT = dict(os.environ)
-"""As it was before probsysid set options for XLA, which the other libraries must not inherit."""
+"""The environment before probsysid sets options for XLA, which the other libraries must not inherit."""
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # compile times are those of a first run
 if hasattr(os, "sched_setaffinity"):  # one core for everything, before JAX counts them
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -68,7 +68,7 @@ C_VARIANTS = {
 PEERS = ("probdiffeq", "rodeo", "probdiffeq_without_data", "rodeo_without_data")
 SAME_STATE = {("duffing", "probdiffeq"), ("duffing", "rodeo"), ("bouc_wen", "rodeo")}
 SAME_STATE |= {(problem.name, name) for problem in CHAINS for name in ("probdiffeq", "rodeo")}
-"""Where another library's state is ours, so that its energies have to be ours too."""
+"""Where another library's state equals ours, so that its energies must equal ours too."""
 
 console = Console()
 
@@ -136,7 +136,7 @@ class Ours:
 def our_filter(
     problem: Problem, data: Data, diffusion: Any = "quasi-mle", initial_sd: float = 1.0, *, arrays: bool = False
 ) -> Ours:
-    """In the form that is ours for a state of this size, or on arrays, which compile sooner."""
+    """In the form used for a state of this dimension, or on arrays, which compile faster."""
     model = ps.Model(coordinates=problem.coordinates, dynamics=problem.dynamics, outputs=problem.outputs)
     smoothness = dict(zip(problem.coordinates, problem.smoothness, strict=True))
     solver = ps.Solver(smoothness=smoothness, substeps=1, linearisation="ekf1", diffusion=diffusion)
@@ -175,7 +175,7 @@ def our_kernel(ours: Ours) -> Kernel:
 
 
 def runge_kutta_kernel(ours: Ours, data: Data) -> Kernel:
-    """One RK4 step a sample and a Gaussian likelihood, in blocks like ours."""
+    """One RK4 step per sample and a Gaussian likelihood, in blocks like ours."""
     problem = ours.problem
     force, halfway, outputs = (jnp.asarray(x) for x in (data.inputs[:, 0], data.halfway, data.outputs))
 
@@ -364,7 +364,7 @@ SIZES_STATE = {
 SHORTER = 4
 
 PEERS_STEPS = 64
-"""Steps of the other libraries here: what a step costs them does not depend on how many there are."""
+"""Steps of the other libraries here: their cost per step does not depend on the number of steps."""
 
 PEERS_ROUNDS = 2
 
@@ -380,7 +380,7 @@ def measure_sizes(rounds: int, with_peers: bool) -> list[dict[str, Any]]:
         libraries = build_c(Path(folder))
         for problem, smoothness, count in wanted:
             usual = smoothness == problem.smoothness
-            # steps that the usual smoothness bears lose half of the particles at q = 5
+            # at q = 5, steps that suit the usual smoothness lose half of the particles
             chosen = replace(problem, smoothness=smoothness, dt=problem.dt if usual else problem.dt / SHORTER)
             data = make_data(chosen, particles=count)
             ours = our_filter(chosen, data)
@@ -499,7 +499,7 @@ def main(
         bool, typer.Option("--sizes", help="Other numbers of particles and sizes of the state, too.")
     ] = False,
 ) -> None:
-    """Nanoseconds a particle and step for Duffing and Bouc-Wen: ours, C, RK4, probdiffeq, rodeo."""
+    """Nanoseconds per particle and step for Duffing and Bouc-Wen: ours, C, RK4, probdiffeq, rodeo."""
     results = measure(rounds, peers)
     show(results)
     if sizes:

@@ -1,10 +1,10 @@
-"""How long a sample takes online: latency of `Identifier.update` and `submit`, and the real-time factor.
+"""Online cost per sample: latency of `Identifier.update` and `submit`, and the real-time factor.
 
 python perf/online.py [--case NAME] [--samples N] [--particles N] [--json FILE]
 
-Feeds the beginning of each benchmark's training record sample by sample, with the case's own settings.  Inputs between
-samples are taken as linear where the benchmark's are band-limited: that would need the future.  The first pass is not
-timed: it compiles.  Reads the data from the folder named by PROBSYSID_DATA.
+Feeds the beginning of each benchmark's training record sample by sample, with the case's own settings.  Inputs are
+linear between samples where the benchmark's are band-limited, which would require future samples.  The first pass is
+not timed: it compiles.  Reads the data from the folder named by PROBSYSID_DATA.
 """
 
 import argparse
@@ -31,7 +31,7 @@ CASES: dict[str, Callable[[], CaseStudy]] = {
 
 
 class Watch:
-    """Notes whether particles were rejuvenated since the last look."""
+    """Records whether particles were rejuvenated since the last query."""
 
     def __init__(self) -> None:
         self.rejuvenated = False
@@ -99,7 +99,7 @@ def updates(online: ps.Identifier, record: ps.Record, watch: Watch) -> dict[str,
 
 
 def submissions(online: ps.Identifier, record: ps.Record) -> dict[str, Any]:
-    """At the record's own pace, waiting for none; how far the posterior falls behind, and when it has caught up."""
+    """In real time without waiting: how far the posterior lags behind, and when it has caught up."""
     calls: list[float] = []
     largest = 0
     began = time.perf_counter()

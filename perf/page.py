@@ -2,8 +2,8 @@
 
 python perf/page.py [--run] [--folder build/perf] [--out docs/performance.md] [--note TEXT]
 
-Reads one JSON file a script from the folder; a file that is missing leaves its section out, with a sentence.  With
---run, every script is run first (about half an hour on two idle cores).
+Reads one JSON file per script from the folder; a section whose file is missing is replaced by a sentence.  With --run,
+every script is run first (about half an hour on two idle cores).
 """
 
 import argparse
@@ -38,7 +38,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """With so many digits that count, and no exponent where it can be helped; a dash where there is none."""
+    """With that many significant digits, without an exponent where possible; a dash for a missing value."""
     if value is None or value != value:
         return "-"
     if value != 0 and not 1e-3 <= abs(value) < 1e6:
@@ -59,7 +59,7 @@ def kernel(figures: Figures) -> str:
     problems = [name for name in ("duffing", "bouc_wen") if name in figures]
     labels = {
         "ours": "probsysid",
-        "c": "C by hand",
+        "c": "C, hand-written",
         "rk4": "Runge-Kutta",
         "probdiffeq": "probdiffeq",
         "rodeo": "rodeo",
@@ -95,30 +95,32 @@ def kernel(figures: Figures) -> str:
 
 
 KERNEL_TEXT = """\
-Nearly all the time of a run goes into one operation: take one particle from one sample to the next, condition it on
-the ODE and on the measurement, and return the energy (the negative log likelihood) of the sample. The table has its
-cost for one particle, with 1024 particles, 512 steps, first-order linearisation, running diffusion, double precision,
+Nearly all the time of a run is spent in one operation: advance one particle from one sample to the next, condition it
+on the ODE and on the measurement, and return the energy (the negative log likelihood) of the sample. The table gives
+its cost per particle, with 1024 particles, 512 steps, first-order linearisation, running diffusion, double precision,
 on one core. *duffing* is one coordinate of order 2 with q = 3 (a state of 4) and its position measured; *bouc_wen*
 has x of order 2 with q = 3 and z of order 1 with q = 2 (a state of 7) and its acceleration measured.
 
-- **C by hand** is the same square-root algebra, particles as SIMD lanes and zeros skipped (`perf/kernel.c`), the
-  faster of two sets of compiler flags: what is left to gain without another algorithm.
-- **Runge-Kutta** is one classical step a sample and a Gaussian likelihood, in JAX with the same blocks and options:
-  what a likelihood costs that takes the integration as exact.
-- **probdiffeq** and **rodeo** are the two JAX libraries with such filters, vectorised over particles, in an
-  environment of their own (`.venv-peers`) with XLA's default options. With the data they do the work of probsysid,
+- **C, hand-written** is the same square-root algebra, particles as SIMD lanes and zeros skipped (`perf/kernel.c`), the
+  faster of two sets of compiler flags: what could still be gained with the same algorithm.
+- **Runge-Kutta** is one classical step per sample and a Gaussian likelihood, in JAX with the same blocks and options:
+  the cost of a likelihood that treats the integration as exact.
+- **probdiffeq** and **rodeo** are the two JAX libraries with such filters, vectorised over particles, in a separate
+  environment (`.venv-peers`) with XLA's default options. With the data they do the same work as probsysid,
   except that rodeo's diffusion is fixed and probdiffeq gives all coordinates the same q (Bouc-Wen then has a state of
   8).
 
-Repetitions are interleaved, the fastest counts, and all are bound to one core and timed by the processor, so that
-other work disturbs little. Every run checks that it is the same work: energies of C agree with ours to 1e-9, and so
-do those of the libraries wherever their state is ours. Look at ratios: nanoseconds belong to a machine."""
+Repetitions are interleaved, the fastest counts, and all are bound to one core and timed in processor time, which
+reduces the influence of other load. Every run checks that the work is the same: the energies of C agree with ours to
+1e-9, and so do those of the libraries wherever their state equals ours. Compare ratios: nanoseconds are specific to a
+machine."""
 
 
 SIZES_TEXT = """\
-Other numbers of particles, and other sizes of the state. C is written for two of them. The chains are of two to five
-masses with hardening springs, q = 3. Up to twelve components our filter is unrolled number by number, which takes long
-to compile; above, it works on arrays: in loops of ours up to about 40, with LAPACK beyond (docs/decisions.md)."""
+Other numbers of particles and state dimensions. The C kernel is written for two of the latter. The chains consist of
+two to five masses with hardening springs, q = 3. Up to twelve components our filter is unrolled scalar by scalar, which
+takes long to compile; above, it works on arrays: in our own loops up to about 40, with LAPACK beyond
+(docs/decisions.md)."""
 
 
 def end_to_end(figures: Figures) -> str:
@@ -131,7 +133,7 @@ def end_to_end(figures: Figures) -> str:
         "pints": "PINTS, adaptive Metropolis",
     }
     head = ["", "seconds", "processor s", "compiling, s", "effective samples: means, spreads, tails"]
-    head += ["ms an effective sample", "processor ms", "log evidence off by, its sd"]
+    head += ["ms per effective sample", "processor ms", "log evidence off by, its sd"]
     head += ["worst mean, sd", "worst sd ratio", "agrees"]
     rows = []
     for name, own in figures["methods"].items():
@@ -160,8 +162,9 @@ def end_to_end(figures: Figures) -> str:
         table(head, rows),
         " ".join([verdict(best, labels), *disagreeing(figures["methods"], labels)]),
         f"The very first run of a model took {number(ours['first_process']['seconds'])} s, most of it compiling; the "
-        f"first run of the next process, which finds the programs kept, {number(ours['next_process']['seconds'])} s; a "
-        f"further run of the same process {number(ours['seconds'])} s. The reference has a log evidence of "
+        "first run of the next process, which finds the programs in the cache, "
+        f"{number(ours['next_process']['seconds'])} s; a further run in the same process "
+        f"{number(ours['seconds'])} s. The reference has a log evidence of "
         f"{reference['log_evidence']:.2f} with an error of {number(reference['log_evidence_error'], 1)}, from "
         f"{reference['effective']:.0f} effective samples.",
         *figures["missing"].values(),
@@ -171,7 +174,7 @@ def end_to_end(figures: Figures) -> str:
 
 
 def verdict(best: Figures, labels: Mapping[str, str]) -> str:
-    """Who costs least an effective sample, in a sentence for each kind of time, and one by what it is for."""
+    """Which method costs least per effective sample: one sentence for each kind of time, and one by figure."""
     sentences = []
     for which, words in (
         ("seconds_per_effective", "By the clock"),
@@ -197,14 +200,14 @@ def verdict(best: Figures, labels: Mapping[str, str]) -> str:
     ]
     if single:
         sentences.append(
-            "Asked for one thing alone, the processor time of the method that is best at it, over that of probsysid, "
+            "For a single figure, the processor time of the best other method over that of probsysid, "
             f"refined, is {', '.join(single)}."
         )
     return " ".join(sentences)
 
 
 def disagreeing(methods: Figures, labels: Mapping[str, str]) -> list[str]:
-    """What the methods cost whose posterior does not agree: they may be fast, and are not left out for it."""
+    """The cost of methods whose posterior does not agree: they may be fast, and are reported all the same."""
     ours, sentences = methods.get("refined"), []
     for name, own in methods.items():
         if ours and own and name not in ("probsysid", "refined") and not own["agrees"]:
@@ -220,35 +223,35 @@ def disagreeing(methods: Figures, labels: Mapping[str, str]) -> list[str]:
 
 
 END_TO_END_TEXT = """\
-One simulated record of a Duffing oscillator: {samples} samples, about 20 a period, the force linear between samples,
-the position measured with noise. Seven quantities are inferred with the same priors by everyone: m, c, k, k3, the
-noise level and the two initial values. probsysid runs with its defaults and {particles} particles, starts from the
-prior, finds out by itself how many integration steps it needs, and counts the integration error. *Refined* is a run
-with {few} particles and {draws} fresh draws afterwards, `posterior.refined({draws})`: importance sampling from a
-distribution fitted to the particles, with draws that fill it evenly (scrambled Sobol points). The others get a
-likelihood that takes two Runge-Kutta steps a sample as exact (found beforehand to be enough), written for speed in JAX
-or numba, and are set up with care; the first lines of each script in `perf/methods` say how. In particular NUTS and
-adaptive Metropolis start at the true parameters in coordinates made round by the curvature there: the search for a
-start is not counted.
+One simulated record of a Duffing oscillator: {samples} samples, about 20 per period, the force linear between samples,
+the position measured with noise. All methods infer seven quantities with the same priors: m, c, k, k3, the noise level
+and the two initial values. probsysid runs with its defaults and {particles} particles, starts from the prior, chooses
+the number of integration steps automatically, and accounts for the integration error. *Refined* is a run with {few}
+particles and {draws} new draws afterwards, `posterior.refined({draws})`: importance sampling from a distribution fitted
+to the particles, with quasi-random draws (scrambled Sobol points). The other methods get a likelihood that treats two
+Runge-Kutta steps per sample as exact (found beforehand to be sufficient), optimised for speed in JAX or numba, and are
+set up with care; the first lines of each script in `perf/methods` say how. In particular NUTS and adaptive Metropolis
+start at the true parameters in coordinates whitened by the curvature there: the search for a starting point is not
+counted.
 
-An effective sample is an independent draw from which a figure would be as uncertain: a quantity's mean, its spread
-(mean squared deviation), or its tail (the share below the 5 % quantile). For the chains these are ArviZ' effective
-sample sizes; for the populations they are measured from the differences between independent runs (known to about a
-quarter, and for independent draws at most what the weights allow), and all columns are for one run. There can be more
-of them than draws, if draws keep away from each other: NUTS' do within a chain, those of *refined* do all together. The
-cost of one effective sample is for the least of the three numbers. Seconds hold warm-up and run, not compiling, with
-all cores at work: where a method uses one core, one copy runs on each. Agreement is checked with
-importance sampling from a Student distribution around the mode, with eight Runge-Kutta steps a sample: all means
-within 0.2 posterior standard deviations, all standard deviations within 10 %. Where populations find the evidence, its
-distance from the reference is the hardest test of whether the moves were enough.
+The effective sample size is the number of independent draws that would estimate a figure with the same uncertainty: a
+quantity's mean, its spread (mean squared deviation), or its tail (the share below the 5 % quantile). For the chains
+these are ArviZ' effective sample sizes; for the populations they are measured from the differences between independent
+runs (known to about a quarter, and for independent draws at most what the weights allow), and all columns are for one
+run. They can exceed the number of draws if draws are negatively correlated: those of NUTS are within a chain, those of
+*refined* all together. The cost of one effective sample is for the smallest of the three numbers. Seconds include
+warm-up and run, not compilation, with all cores in use: where a method uses one core, one copy runs on each. Agreement
+is checked against importance sampling from a Student distribution around the mode, with eight Runge-Kutta steps per
+sample: all means within 0.2 posterior standard deviations, all standard deviations within 10 %. Where populations
+estimate the evidence, its distance from the reference is the most sensitive test of whether the moves sufficed.
 
-This posterior has one mode and is nearly Gaussian, the kind that chains with a good start like best. What probsysid's
-time buys beside the draws is the evidence, no need of a start, a posterior after every sample, and the integration
-error in the likelihood: its step costs eight times a Runge-Kutta step (below)."""
+This posterior has one mode and is nearly Gaussian, which favours chains with a good starting point. In addition to the
+draws, probsysid's time buys the evidence, no need for a starting point, a posterior after every sample, and the
+integration error in the likelihood: its step costs eight times a Runge-Kutta step (below)."""
 
 
 def scaling(figures: Figures) -> str:
-    text = ["## How it grows"]
+    text = ["## Scaling"]
     sweep, runs = figures.get("sweep"), figures.get("identify")
     if sweep and sweep.get("1"):
         cores = str(figures["cores"])
@@ -271,7 +274,7 @@ def scaling(figures: Figures) -> str:
             for size, row in one["state"].items()
         ]
         text.insert(1, SWEEP_TEXT)
-        text += [table(["size of the state", "ns a particle and step", "compiling, s"], rows)]
+        text += [table(["state dimension", "ns per particle and step", "compiling, s"], rows)]
         text += [f"Exponent over the larger half: {number(sweep['slopes'].get('state'), 2)}. {STATE_TEXT}"]
     if runs:
         text += [RUN_TEXT]
@@ -302,18 +305,18 @@ def scaling(figures: Figures) -> str:
 
 
 SWEEP_TEXT = """\
-One sweep of the filter over a record, compiled before. On several cores the particles are shared out; nothing is
-exchanged between them during a sweep."""
+One sweep of the filter over a record, without compilation. On several cores the particles are distributed; the cores
+exchange nothing during a sweep."""
 STATE_TEXT = """\
-The state is that of a chain of masses with nonlinear springs, (q + 1) components for each. The algebra of a dense
-factor grows with the cube of the size."""
+The state is that of a chain of masses with nonlinear springs, (q + 1) components per mass. The algebra of a dense
+factor grows with the cube of the dimension."""
 RUN_TEXT = """\
-Whole runs, compiled before, on the record of the first section (500 samples, against particles 2000; 512 particles and
-7 quantities where not said otherwise; two steps a sample). Sweeps are passes of all particles over the whole record:
-rejuvenations come at ever longer distances, so that their number grows with the logarithm of the record's length, and
-with the number of quantities. What several cores cannot share is the work outside the filter (below). *Default*
-is a run as `identify` does it if it is told nothing else, with automatic steps. *Possible* is what the cores gave
-when each of them did the same run by itself, at the same time: on a shared machine less than their number."""
+Whole runs, without compilation, on the record of the first section (500 samples, 2000 where particles vary; 512
+particles and 7 quantities unless stated otherwise; two steps per sample). Sweeps are passes of all particles over the
+whole record: the distance between rejuvenations increases, so that their number grows with the logarithm of the
+record's length, and with the number of quantities. The work outside the filter (below) is not distributed over cores.
+*Default* is a run of `identify` with its default settings, with automatic steps. *Possible* is the speed-up when each
+core does the same run by itself, at the same time: on a shared machine less than the number of cores."""
 
 
 def afterwards(figures: Figures | None) -> str:
@@ -328,8 +331,8 @@ def afterwards(figures: Figures | None) -> str:
 
 
 AFTER_TEXT = """\
-What is asked of a posterior, compiled before: smoothed states and paths of 20 particles, free runs of all 256, 1024
-refined draws, and the log likelihoods of all samples for ArviZ (two steps a sample, all cores)."""
+Operations on a posterior, without compilation: smoothed states and paths of 20 particles, free runs of all 256, 1024
+refined draws, and the log likelihoods of all samples for ArviZ (two steps per sample, all cores)."""
 
 
 def memory(figures: Figures | None) -> str:
@@ -340,7 +343,7 @@ def memory(figures: Figures | None) -> str:
     return (
         f"**Memory.** With {figures['particles']} particles on {figures['samples']} samples of the Silverbox record "
         f"the process held at most {peak / 1e6:.0f} MB ({'under' if peak < limit else 'over'} the {limit / 1e9:.0f} GB "
-        f"that it is meant to stay under). Peak after each stage, in MB: {steps}."
+        f"that are its limit). Peak after each stage, in MB: {steps}."
     )
 
 
@@ -354,7 +357,7 @@ def online_memory(figures: Figures | None) -> str:
     grown = figures["bytes_per_sample"]
     return (
         f"**Online.** An `Identifier` with {figures['particles']} particles keeps its samples, which rejuvenation "
-        f"goes over again, and a short history: {grown['file_bytes']:.0f} bytes a sample in its file, "
+        f"needs again, and a short history: {grown['file_bytes']:.0f} bytes per sample in its file, "
         f"{grown['resident_bytes']:.0f} in memory.\n\n" + table(["samples", "file, MB", "process, MB"], rows)
     )
 
@@ -367,10 +370,10 @@ def sampler(figures: Figures) -> str:
         f"{number(figures['processor_seconds'])} s of processor time ({figures['particles']} particles, "
         f"{number(figures['sweeps'])} sweeps, {figures['rejuvenations']} rejuvenations, {figures['moves']} moves) and "
         f"spends **{100 * figures['share_outside']:.0f} %** of it outside the filter: weights, resampling, proposals. "
-        "With the lightest filter that would do (q = 3, two steps a sample, none of them found out while sampling) and "
+        "With the cheapest sufficient filter (q = 3, two steps per sample, not chosen while sampling) and "
         f"{light['particles']} particles it is {100 * light['share_outside']:.0f} % of "
-        f"{number(light['processor_seconds'])} s: most of that goes into the first 25 samples, where particles from "
-        f"the prior have to be moved often, over little data. Made by {command('sampler')}."
+        f"{number(light['processor_seconds'])} s: most of that is spent on the first 25 samples, where particles from "
+        f"the prior are moved often, over few data. Made by {command('sampler')}."
     )
 
 
@@ -387,8 +390,8 @@ def online(figures: Figures) -> str:
     return "\n\n".join(
         [
             "## Online",
-            "How long `Identifier.update` takes for one sample of each benchmark, sample by sample; the real-time "
-            "factor is the time of all updates over the duration of the record, below 1 where it keeps up.",
+            "Duration of `Identifier.update` for one sample of each benchmark, sample by sample; the real-time factor "
+            "is the time of all updates over the duration of the record, below 1 where it keeps up.",
             table(head, rows),
             f"Made by {command('online')}.",
         ]
@@ -406,18 +409,18 @@ SECTIONS: dict[str, Callable[[Figures], str]] = {
 INTRODUCTION = """\
 # Speed
 
-A run costs (particles) x (samples) x (steps a sample) x (sweeps over the data, some tens) filter steps, plus seconds
-to tens of seconds for compiling a model the first time; programs are kept for the next process. This page says what a
-step costs, what a whole identification costs beside other samplers, and how both grow.
+A run costs (particles) x (samples) x (steps per sample) x (sweeps over the data, some tens) filter steps, plus seconds
+to tens of seconds for compiling a model the first time; compiled programs are cached for later processes. This page
+gives the cost of a step, the cost of a whole identification compared with other samplers, and how both scale.
 
-`make perf` makes all figures anew. Every ratio comes from one run on one machine; absolute times belong to it."""
+`make perf` measures all figures again. Every ratio comes from one run on one machine; absolute times depend on it."""
 
 
 def page(figures: Mapping[str, Figures | None], machine: Figures, note: str = "") -> str:
     parts = [INTRODUCTION, f"{made(figures, machine)} {note}".strip()]
     for name, section in SECTIONS.items():
         own = figures.get(name)
-        parts.append(section(own) if own else f"No figures of `perf/{SCRIPTS[name][0]}` were at hand.")
+        parts.append(section(own) if own else f"No figures of `perf/{SCRIPTS[name][0]}` were available.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -430,7 +433,7 @@ def made(figures: Mapping[str, Figures | None], machine: Figures) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Its class, not its name."""
+    """The class of the machine, not its name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         cpu = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
@@ -441,7 +444,7 @@ def machine() -> dict[str, Any]:
 
 
 def run(folder: Path) -> None:
-    """Every script in turn; one that fails leaves no file."""
+    """Run every script in turn; one that fails leaves no file."""
     for name, (script, *options) in SCRIPTS.items():
         if not (HERE / script).exists() or (name in NEED_DATA and "PROBSYSID_DATA" not in os.environ):
             print(f"{name} is left out: it needs the data in the folder named by PROBSYSID_DATA.")

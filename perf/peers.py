@@ -1,6 +1,6 @@
-"""Worker that times other libraries' filters; it runs in their own environment, never in the product's.
+"""Worker that times other libraries' filters; it runs in their own environment, never in that of probsysid.
 
-It reads one request a line from standard input, `{"case": {...}, "kernel": ..., "action": "prepare" | "run"}`, and
+It reads one request per line from standard input, `{"case": {...}, "kernel": ..., "action": "prepare" | "run"}`, and
 answers each with one line of JSON, so that `kernel.py` can interleave these runs with its own.  A case names a problem,
 its smoothness and sampling interval, and the numbers of particles and samples.
 """

@@ -1,4 +1,4 @@
-"""The environment of the other libraries, .venv-peers, which is made when it is needed."""
+"""The environment of the other libraries, .venv-peers, which is created on first use."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ REQUIREMENTS = HERE / "requirements-peers.txt"
 
 
 def peers_python(environment: dict[str, str] | None = None) -> tuple[Path | None, str]:
-    """Its interpreter, or None and the reason why it cannot be made.
+    """Its interpreter, or None and the reason why it cannot be created.
 
     Everything is pinned, so that nothing has to be resolved: `particles` 0.4 asks for NumPy 1 and works with 2.
     """

@@ -1,7 +1,7 @@
 """The oscillators that kernels are timed on, with their data.
 
 Nothing here needs probsysid or JAX, so that the other libraries' environment can read it too.  Dynamics and outputs
-are written with operators alone and work on numbers and arrays of any kind.
+use operators only and work on numbers and arrays of any kind.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ class Problem:
     initial_sd: tuple[float, ...]
     """Of each physical component."""
     diffusion: tuple[float, ...]
-    """Square root of each coordinate's diffusion, near what the running estimate ends at: for libraries that fix it."""
+    """Square root of each coordinate's diffusion, near the final running estimate: for libraries that fix it."""
 
 
 DUFFING = Problem(
@@ -80,7 +80,7 @@ PROBLEMS = (DUFFING, BOUC_WEN)
 
 def chain(masses: int) -> Problem:
     """Masses in a row, each tied to the next by a hardening spring and a damper and the last to the ground; the first
-    one is forced and measured.  A state of four components for each."""
+    one is forced and measured.  Four state components per mass."""
 
     def dynamics(s: Any, u: Any, p: Any) -> dict[str, Any]:
         x, v = ([getattr(s, f"{prefix}x{i}") for i in range(masses)] for prefix in ("", "d"))

@@ -1,9 +1,9 @@
-"""Where the time of a run goes: the share outside the filter kernel, on the Silverbox case.
+"""Profile of a run: the share of time outside the filter kernel, on the Silverbox case.
 
 python perf/sampler.py [--particles N] [--samples T] [--json FILE]
 
-Two runs: the case as `probsysid benchmark silverbox` runs it, and one with the lightest filter that would do, fixed at
-two steps a sample, which leaves more of the time to everything else.  Reads SNLS80mV.mat from the folder `silverbox` in
+Two runs: the case as `probsysid benchmark silverbox` runs it, and one with the cheapest sufficient filter, fixed
+at two steps per sample, where everything else takes a larger share.  Reads SNLS80mV.mat from the folder `silverbox` in
 the folder named by PROBSYSID_DATA.
 """
 
@@ -45,7 +45,7 @@ class Clock:
 
     def _timed(self, original: Callable[..., object]) -> Callable[..., object]:
         def timed(*arguments: object) -> object:
-            if self.inside:  # a sweep calls `advance` for every chunk, and does not wait for it
+            if self.inside:  # a sweep calls `advance` for every chunk without waiting for it
                 return original(*arguments)
             self.inside = True
             began, busy = time.perf_counter(), time.process_time()
@@ -59,7 +59,7 @@ class Clock:
 
 
 def measured(clock: Clock, samples: int, **changes: Any) -> dict[str, float]:
-    """The figures of one run, compiled before."""
+    """The figures of one run, without compilation."""
     run(64, **changes)
     clock.seconds = clock.processor = 0.0
     began, busy = time.perf_counter(), time.process_time()

@@ -1,12 +1,12 @@
-"""How time and memory grow: with particles, samples, the size of the state, parameters and cores.
+"""Scaling of time and memory with particles, samples, state dimension, parameters and cores.
 
 python perf/scaling.py [--json FILE] [--part NAME ...] [--quick]
 
-Parts: sweep (the filter over a record), identify (whole runs), afterwards (what is asked of a posterior), memory
+Parts: sweep (the filter over a record), identify (whole runs), afterwards (operations on a posterior), memory
 (100 000 particles on the Silverbox record, from the folder named by PROBSYSID_DATA), online (an Identifier after 1000
-and 10 000 samples).  Each runs in a process of its own.  One core and all of them take turns, in sweeps from one
-repetition to the next, in whole runs from process to process; the fastest counts.  What the cores can do at best is
-found by one process on each.
+and 10 000 samples).  Each runs in a separate process.  One core and all cores alternate, in sweeps from one
+repetition to the next, in whole runs from process to process; the fastest counts.  The best possible speed-up is
+measured with one process per core.
 """
 
 import argparse
@@ -33,36 +33,36 @@ Figures = dict[str, float]
 PARTICLES = (128, 512, 2048, 8192, 16384)
 SAMPLES = (128, 512, 2048, 8192)
 STATES = {3: (1, 2), 4: (1, 3), 6: (1, 5), 8: (2, 3), 12: (3, 3), 16: (4, 3), 20: (5, 3), 40: (10, 3), 80: (20, 3)}
-"""Size of the state: masses in a chain, and smoothness of each."""
+"""State dimension: masses in a chain, and smoothness of each."""
 LARGE, FEW_PARTICLES = 40, 64
-"""States from this size on are swept with fewer particles: they take long enough."""
+"""States from this dimension on are swept with fewer particles: they take long enough."""
 RUN_PARTICLES = (256, 1024, 4096)
 RUN_SAMPLES = (250, 500, 1000, 2000)
 RUN_PARAMETERS = (1, 3, 5, 7)
 LATER_SAMPLES = (1000, 4000, 16000)
-"""Samples of the records whose posteriors are asked for more."""
+"""Samples of the records for operations on a posterior."""
 DRAWS = 20
 DEFAULT = "default"
-"""In place of a number of particles: a run as `identify` does it by itself, with automatic steps."""
+"""In place of a number of particles: a run of `identify` with its defaults, with automatic steps."""
 LONG_RUN = 2000
 """Samples of the runs against particles, on one device and on all."""
 SHORTEST, LONGEST, MOST_REPEATS = 0.02, 4.0, 40
-"""A repetition of a sweep takes so many seconds or more, as the processor's clock is coarse, and all of them take so
-many; but there are three at least, and so many at most."""
+"""Least seconds per repetition of a sweep, as the processor's clock is coarse; seconds for all repetitions; most
+repetitions, of which there are at least three."""
 TURNS = 3
-"""Whole runs are made so many times with one device, with several, and with a process a core; sweeps one time less."""
+"""Repetitions of whole runs with one device, with several, and with one process per core; sweeps have one less."""
 MANY = 100_000
 
 
 def plain(substeps: int, smoothness: int | str = "auto") -> Any:
-    """So many steps a sample, with the filter that automatic steps use."""
+    """A fixed number of steps per sample, with the filter that automatic steps use."""
     import probsysid as ps
 
     return ps.Solver(smoothness, substeps, linearisation="ekf1", diffusion="quasi-mle")
 
 
 def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Exponent of the power law through the upper half of the points: below, what every call costs shows."""
+    """Exponent of the power law through the upper half of the points: below, the overhead per call shows."""
     half = len(sizes) // 2 if len(sizes) > 3 else 0
     return float(np.polyfit(np.log(sizes[half:]), np.log(values[half:]), 1)[0])
 
@@ -82,7 +82,7 @@ def least(*several: Figures) -> Figures:
 
 
 def in_turns(functions: Mapping[str, Callable[[], Any]]) -> dict[str, Figures]:
-    """The fastest repetition of each, which take turns: other work on the machine then disturbs all alike."""
+    """The fastest repetition of each, interleaved: other load on the machine then affects all alike."""
     slowest = max(timed(function)["seconds"] for function in functions.values())
     times = int(np.ceil(SHORTEST / slowest))
     found = {name: timed(function, times) for name, function in functions.items()}
@@ -91,7 +91,7 @@ def in_turns(functions: Mapping[str, Callable[[], Any]]) -> dict[str, Figures]:
     return found
 
 
-# Parts, each in a process of its own
+# Parts, each in a separate process
 
 
 def sweep(quick: bool) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def sweep(quick: bool) -> dict[str, Any]:
 def _sweep(
     shape: tuple[int, int], particles: int, samples: int, devices: Sequence[int]
 ) -> tuple[dict[str, Figures], float]:
-    """Time of one sweep by number of cores, and processor seconds of what came before it, compiling included."""
+    """Time of one sweep by number of cores, and processor seconds of the preparation, including compilation."""
     import jax
 
     from probsysid.model.particle import Particle
@@ -211,7 +211,7 @@ def _chain(masses: int, smoothness: int, samples: int) -> tuple[Any, Any, Any]:
 
 
 def identify(quick: bool) -> dict[str, Any]:
-    """Whole runs with two steps a sample that compile nothing, against samples and quantities."""
+    """Whole runs with two steps per sample, without compilation, against samples and quantities."""
     lengths, free = RUN_SAMPLES[:1] if quick else RUN_SAMPLES, RUN_PARAMETERS[:1] if quick else RUN_PARAMETERS
     return {
         "samples": {length: _run(512, length, 7) for length in lengths},
@@ -220,7 +220,7 @@ def identify(quick: bool) -> dict[str, Any]:
 
 
 def populations(quick: bool) -> dict[str, Any]:
-    """Whole runs against particles, and one as `identify` does it by itself."""
+    """Whole runs against particles, and one with the defaults of `identify`."""
     import probsysid as ps
 
     counts, samples = (RUN_PARTICLES[:1], RUN_SAMPLES[0]) if quick else (RUN_PARTICLES, LONG_RUN)
@@ -229,7 +229,7 @@ def populations(quick: bool) -> dict[str, Any]:
 
 
 def afterwards(quick: bool) -> dict[str, Any]:
-    """What is asked of a posterior of 256 particles, against samples."""
+    """Operations on a posterior of 256 particles, against samples."""
     lengths = LATER_SAMPLES[:2] if quick else LATER_SAMPLES
     posteriors = {length: _identified(256, length, 7, plain(2)) for length in lengths}
     asked = {
@@ -291,7 +291,7 @@ def _oscillator(samples: int) -> tuple[Any, Any, Mapping[str, Any]]:
 
 
 class _Enough(Exception):
-    """A run that has shown what it should."""
+    """A run that has measured what it should."""
 
 
 def memory(quick: bool) -> dict[str, Any]:
@@ -340,12 +340,12 @@ def memory(quick: bool) -> dict[str, Any]:
 
 
 def _peak() -> int:
-    """Most memory that the process has held so far, in bytes (Linux counts kibibytes, macOS bytes)."""
+    """Peak memory of the process so far, in bytes (Linux counts kibibytes, macOS bytes)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def online(quick: bool) -> dict[str, Any]:
-    """What an Identifier holds after some samples: its file, and the process's memory beside it."""
+    """Size of an Identifier after some samples: its file, and the memory of the process."""
     import probsysid as ps
 
     marks = (100, 200) if quick else (1000, 4000, 10_000)
@@ -375,7 +375,7 @@ def online(quick: bool) -> dict[str, Any]:
 
 
 def _resident() -> int:
-    """Memory that the process holds now; the peak where the system does not tell."""
+    """Resident memory of the process; the peak where the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except OSError:
@@ -395,8 +395,8 @@ def child(part: str, quick: bool, devices: int | None = None) -> dict[str, Any] 
 
 
 def one_a_core(part: str, quick: bool) -> dict[str, Any] | None:
-    """The figures of the slowest of as many processes as there are cores, at the same time, each with one device."""
-    print(f"{time.strftime('%H:%M:%S')} {part}, one process a core", flush=True)
+    """The figures of the slowest of several simultaneous processes, one per core, each with one device."""
+    print(f"{time.strftime('%H:%M:%S')} {part}, one process per core", flush=True)
     started = [_started(part, quick, 1) for _ in range(CORES)]
     found = [_figures(part, process) for process in started]
     if any(tables is None for tables in found):
@@ -487,7 +487,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--part", action="append", choices=PARTS)
-    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it works")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to check that it works")
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:

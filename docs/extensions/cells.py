@@ -1,4 +1,4 @@
-"""Scripts in cells, run and written down: text, code, what the code printed, what it drew.
+"""Scripts in cells, executed and rendered as Markdown: text, code, printed output, figures.
 
 A line `# %%` starts a cell, `# %% [markdown]` a cell of text in comments: the percent format of notebooks, which
 editors know.  `python docs/extensions/cells.py SCRIPT PAGE` runs a script in this process and writes a Markdown page;
@@ -48,7 +48,7 @@ def split(script: str) -> tuple[str, list[Cell]]:
 
 
 def run(cell: Cell, script: Path, namespace: dict[str, Any]) -> str:
-    """Execute a cell of code; what it printed."""
+    """Execute a cell of code and return its output."""
     printed = io.StringIO()
     code = compile("\n" * (cell.line - 1) + cell.source, str(script), "exec")
     with contextlib.redirect_stdout(printed):
@@ -69,7 +69,7 @@ def elsewhere() -> Iterator[Path]:
 
 
 def page(script: Path, target: Path) -> None:
-    """Run a script and write it down, with its figures beside the page."""
+    """Run a script and write its page, with the figures beside it."""
     docstring, cells = split(script.read_text())
     title, _, rest = docstring.strip().partition("\n")
     parts = [f"# {title.rstrip('.')}", rest.strip(), f"*This page is the output of `python examples/{script.name}`.*"]

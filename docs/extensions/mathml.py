@@ -1,4 +1,4 @@
-"""Mathematics as MathML, made when the site is built: browsers show it by themselves, so no script has to be loaded."""
+"""Mathematics as MathML, generated when the site is built: browsers render it natively, without a script."""
 
 from typing import Any
 

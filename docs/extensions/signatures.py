@@ -21,6 +21,6 @@ def readable(
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Look at every signature."""
+    """Process every signature."""
     app.connect("autodoc-process-signature", readable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Tutorials: every script in examples/ is run and becomes a page, again only when it or the package has changed."""
+"""Every script in examples/ is run and becomes a page; it runs again only when it or the package has changed."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ FOLDER = ROOT / "docs" / "tutorials"
 
 
 def fingerprint(script: Path) -> str:
-    """Of all that a page depends on: the script, what runs it, and the package."""
+    """Hash of everything that a page depends on: the script, what runs it, and the package."""
     found = hashlib.sha256()
     for path in (script, Path(__file__).with_name("cells.py"), *sorted((ROOT / "src").rglob("*.py"))):
         found.update(path.read_bytes())
@@ -24,7 +24,7 @@ def fingerprint(script: Path) -> str:
 
 
 def make(script: Path) -> None:
-    """Run one script in a process of its own."""
+    """Run one script in a separate process."""
     target = FOLDER / f"{script.stem}.md"
     stamp = FOLDER / f".{script.stem}"
     mark = fingerprint(script)
@@ -39,7 +39,7 @@ def make(script: Path) -> None:
 
 
 def make_all(app: Sphinx) -> None:
-    """Run what has to be run."""
+    """Run every script whose page is out of date."""
     FOLDER.mkdir(exist_ok=True)
     scripts = sorted((ROOT / "examples").glob("*.py"))
     for page in FOLDER.glob("*.md"):

@@ -30,7 +30,7 @@ def force(t: np.ndarray | float) -> np.ndarray | float:
 
 
 def exact(times: np.ndarray, start: tuple[float, float], drive: Callable) -> np.ndarray:
-    """The motion, by an integrator whose error does not matter."""
+    """The motion, by an integrator whose error is negligible."""
 
     def motion(t: float, s: np.ndarray) -> tuple[float, float]:
         return s[1], drive(t) - TRUTH["c"] * s[1] - TRUTH["k"] * s[0] - TRUTH["k3"] * s[0] ** 3
@@ -57,12 +57,12 @@ def solver() -> None:
         axes[2].semilogy(solution.time[1:], solution.sd["x"][1:], label=f"sd, {step} s", color=f"C{step == 0.4:d}")
     axes[0].legend(frameon=False, fontsize="small", loc="upper right", ncols=3)
     axes[2].legend(frameon=False, fontsize="small", ncols=2, loc="lower right")
-    axes[2].set(title="what it thinks, what it is", xlabel="time [s]", ylim=(5e-5, 1))
+    axes[2].set(title="reported sd, actual error", xlabel="time [s]", ylim=(5e-5, 1))
     figure.savefig(PLACE / "method-solver.png", dpi=130)
 
 
 def particles() -> None:
-    """Particles after more and more samples."""
+    """Particles after increasing numbers of samples."""
     time = 0.3 * np.arange(40)
     noisy = exact(time, (0.0, 0.0), force) + 0.05 * np.random.default_rng(0).standard_normal(len(time))
     online = ps.Identifier(
@@ -86,7 +86,7 @@ def particles() -> None:
 
 
 def runge_kutta(times: np.ndarray, damping: np.ndarray, steps: int) -> np.ndarray:
-    """Position for each damping, by the classical method with so many steps a sample."""
+    """Position for each damping, by the classical Runge-Kutta method with `steps` per sample."""
     x, v = np.zeros_like(damping), np.zeros_like(damping)
     h = (times[1] - times[0]) / steps
 
@@ -108,14 +108,14 @@ def runge_kutta(times: np.ndarray, damping: np.ndarray, steps: int) -> np.ndarra
 
 
 def honest() -> None:
-    """Posterior of one constant with a long step: taken as exact, and with its error counted."""
+    """Posterior of one constant with a long step: treated as exact, and with its error included."""
     time = 0.6 * np.arange(200)
     noise = 0.005
     noisy = exact(time, (0.0, 0.0), force) + noise * np.random.default_rng(1).standard_normal(len(time))
     record = ps.Record(inputs={"force": force}, outputs={"position": noisy}, dt=0.6)
     figure, axis = plt.subplots(figsize=(6.5, 2.6), layout="constrained")
     grid = np.linspace(0.07, 0.105, 4000)
-    for steps, color, label in ((1, "C1", "Runge-Kutta, 1 step a sample"), (16, "0.3", "Runge-Kutta, 16 steps")):
+    for steps, color, label in ((1, "C1", "Runge-Kutta, 1 step per sample"), (16, "0.3", "Runge-Kutta, 16 steps")):
         energy = 0.5 * np.sum((runge_kutta(time, grid, steps) - noisy[:, None]) ** 2, axis=0) / noise**2
         density = np.exp(energy.min() - energy)
         axis.plot(grid, density / density.max(), color=color, label=label)
@@ -131,8 +131,8 @@ def honest() -> None:
         sampler=ps.Sampler(particles=512),
     )
     mean, sd = found.mean("c"), found.sd("c")
-    print("ours, 1 step a sample", mean, sd)
-    axis.plot(grid, np.exp(-0.5 * ((grid - mean) / sd) ** 2), color="C0", label="this method, 1 step a sample")
+    print("ours, 1 step per sample", mean, sd)
+    axis.plot(grid, np.exp(-0.5 * ((grid - mean) / sd) ** 2), color="C0", label="this method, 1 step per sample")
     axis.axvline(TRUTH["c"], color="C3", lw=1, ls="--", label="truth")
     axis.set(xlabel="damping c", yticks=[], xlim=(grid[0], grid[-1]))
     axis.legend(frameon=False, fontsize="small")

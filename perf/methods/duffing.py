@@ -1,7 +1,7 @@
 """The identification that every method is given: one Duffing record, its priors, and the motion between samples.
 
 Nothing here needs more than NumPy, so that every environment can read it.  All quantities have a Gaussian prior, five
-of them in the logarithm; the methods that want a plain space work on `z`, which is standard normal under the prior.
+of them in the logarithm; methods that need an unconstrained space work on `z`, which is standard normal a priori.
 """
 
 from collections.abc import Callable
@@ -11,18 +11,18 @@ import numpy as np
 
 NAMES = ("m", "c", "k", "k3", "noise.position", "initial.x", "initial.dx")
 POSITIVE = 5
-"""The first so many quantities have a log-normal prior, the others a normal one."""
+"""Number of leading quantities with a log-normal prior; the others have a normal one."""
 TRUTH = np.array([1.0, 0.2, 1.0, 0.5, 0.1, 0.5, -0.3])
 PRIOR_MEAN = np.array([0.1, np.log(0.25), -0.1, np.log(0.4), np.log(0.12), 0.0, 0.0])
-"""Of the logarithm, or of the initial value; not centred on the truth, which would flatter everybody."""
+"""Of the logarithm, or of the initial value; not centred on the truth, which would favour every method."""
 PRIOR_SD = np.array([0.3, 0.5, 0.3, 0.5, 0.5, 1.0, 1.0])
 
 SAMPLES = 2000
 DT = 0.25
-"""About 20 samples a period of the resonance, which is near 1.3 rad/s for this motion."""
+"""About 20 samples per period of the resonance, which is near 1.3 rad/s for this motion."""
 STEPS = 2
-"""Runge-Kutta steps a sample in the likelihoods of the other methods.  Against 8, one step moves the noise level by 1.8
-posterior standard deviations and the damping by 0.5; two move nothing by more than 0.04."""
+"""Runge-Kutta steps per sample in the likelihoods of the other methods.  Against 8, one step moves the noise level by
+1.8 posterior standard deviations and the damping by 0.5; two steps move nothing by more than 0.04."""
 FINE = 16
 """The same for the record."""
 

@@ -1,4 +1,4 @@
-"""How a method tells what it did: draws in a file, one line of JSON on standard output."""
+"""How a method reports its results: draws in a file, one line of JSON on standard output."""
 
 import argparse
 import json
@@ -36,7 +36,7 @@ class Clock:
 
 
 def options(**more: Any) -> argparse.Namespace:
-    """What every method can be told: a file for the draws, and whole numbers of its own with defaults."""
+    """The options of every method: a file for the draws, and its own integers with defaults."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path, help="where to write the draws, as .npz")
     parser.add_argument("--samples", type=int, default=2000)

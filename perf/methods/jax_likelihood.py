@@ -1,4 +1,4 @@
-"""Log prior and log likelihood with Runge-Kutta in JAX, for one point of the plain space."""
+"""Log prior and log likelihood with Runge-Kutta in JAX, for one point of the unconstrained space."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from jax import lax
 
 
 def log_likelihood(z: Any, force: Any, position: Any, steps: int) -> Any:
-    """Gaussian noise on the position at every sample, the first one included.  Not finite values count as impossible:
-    a prior may reach where a step is too long."""
+    """Gaussian noise on the position at every sample, the first one included.  Non-finite values count as impossible:
+    a prior may include values for which a step is too long."""
     u = PRIOR_MEAN + PRIOR_SD * z
     m, c, k, k3, noise = (jnp.exp(u[i]) for i in range(POSITIVE))
     interval = stepper(steps)

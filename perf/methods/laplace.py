@@ -9,12 +9,12 @@ STEP = 1e-3
 
 
 SHARES = 0.5 ** np.arange(8)
-"""Of a Newton step, tried side by side."""
+"""Of a Newton step, tried in parallel."""
 
 
 def laplace(log_density: Callable[[np.ndarray], np.ndarray], start: np.ndarray, rounds: int = 10) -> tuple:
-    """Mode and covariance by Newton's method, with the best of several step lengths: whole steps go too far where a
-    record is short.  `log_density` takes (point, dimension); `start` has to be near."""
+    """Mode and covariance by Newton's method, with the best of several step lengths: full steps overshoot where a
+    record is short.  `log_density` takes (point, dimension); `start` must be close."""
     size = len(start)
     mode = np.array(start)
     for _ in range(rounds):

@@ -7,7 +7,7 @@ import numpy as np
 from duffing import STEPS, stepper
 
 LANES = 64
-"""Particles a block: their states stay in the first-level cache."""
+"""Particles per block: their states stay in the first-level cache."""
 
 interval = numba.njit(stepper(STEPS), fastmath=True, inline="always")
 

@@ -1,5 +1,5 @@
 """The posterior to compare with: importance sampling from a Student distribution around the Laplace approximation, with
-eight Runge-Kutta steps a sample.  Exact but for a Monte Carlo error that is known, where the posterior has one mode.
+eight Runge-Kutta steps per sample.  Exact up to a known Monte Carlo error, where the posterior has one mode.
 """
 
 from probsysid._internal.jax_setup import jit_fused, configure  # isort: skip

@@ -1,8 +1,8 @@
 """blackjax's adaptive tempered SMC on a Runge-Kutta likelihood in JAX.
 
-What was done for it: the whole run is one compiled program on one core (XLA with two cores for it took four times
-as long), and such processes run side by side; its moves are independent proposals from
-the Gaussian that fits the particles, renewed at every temperature, which accept several times as often as its
+Set-up: the whole run is one compiled program on one core (XLA with two cores for it took four times
+as long), and one such process runs per core; its moves are independence proposals from
+the Gaussian fitted to the particles, refitted at every temperature, which are accepted several times as often as its
 customary random walk.
 """
 

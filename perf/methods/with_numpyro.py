@@ -1,8 +1,8 @@
 """numpyro's NUTS on a Runge-Kutta likelihood in JAX.
 
-What was done for it: it runs in coordinates that the Laplace approximation at the true parameters makes round (so that
-no mass matrix has to be found), starts at draws from it, takes derivatives forward (two to three times faster
-here than backward), eight chains in one vectorised program on one core, and such processes side by side.
+Set-up: it runs in coordinates whitened by the Laplace approximation at the true parameters (so that no mass matrix has
+to be adapted), starts at draws from it, uses forward-mode derivatives (two to three times faster here than reverse
+mode), eight chains in one vectorised program on one core, and one such process per core.
 """
 
 from typing import Any
@@ -44,7 +44,7 @@ def main() -> None:
     longest = max(given.warmup, given.draws)
 
     def advance(state: Any, count: Any) -> tuple[Any, Any, Any]:
-        """So many draws of the chains, in a buffer; one program does for warm-up and sampling."""
+        """A number of draws of the chains, in a buffer; one program serves warm-up and sampling."""
 
         def draw(i: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             state, draws, leaps = carry

@@ -1,9 +1,9 @@
 """IBIS of `particles` (Chopin) on a Runge-Kutta likelihood in numba.
 
-What was done for it: the likelihood runs over particles as SIMD lanes on all cores; IBIS remembers the motion of the
-particles between samples, a hundred or so samples ahead, instead of integrating from the start for each; moves are
-independent proposals from the Gaussian that fits the particles, which accept several times as often as its customary
-random walk.  Its waste-free variant keeps every state of the chains: particles / chain of them are resampled.
+Set-up: the likelihood runs over particles as SIMD lanes on all cores; IBIS caches the motion of the
+particles, a hundred or so samples ahead, instead of integrating from the start for each sample; moves are
+independence proposals from the Gaussian fitted to the particles, which are accepted several times as often as its
+customary random walk.  Its waste-free variant keeps every state of the chains: particles / chain of them are resampled.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ class Duffing(smc_samplers.StaticModel):
         return log_likelihoods(_natural(theta), self.force, self.position, stop)
 
     def logpyt(self, theta: Any, t: int) -> np.ndarray:
-        """Of one sample given those before: from a stretch of samples that is computed at once."""
+        """Of one sample given those before: from a range of samples that is computed at once."""
         known = self.newest
         if known is None or known[0] is not theta or not known[1] <= t < known[1] + len(known[2]):
             values, count = _natural(theta), len(theta)

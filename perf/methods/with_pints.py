@@ -1,7 +1,7 @@
 """PINTS' adaptive Metropolis (Haario-Bardenet) on a Runge-Kutta likelihood in numba.
 
-What was done for it: start and first proposals come from the Laplace approximation at the true parameters; one process
-for each core, chains shared out to them.
+Set-up: starting points and initial proposals come from the Laplace approximation at the true parameters; one process
+per core, chains distributed over them.
 """
 
 import multiprocessing

@@ -1,5 +1,5 @@
-"""probsysid as it comes: default solver and sampler, several runs of one process.  The first of them compiles, or reads
-programs kept by an earlier process.  With --draws, every run ends with `Posterior.refined`."""
+"""probsysid with its defaults: solver and sampler, several runs in one process.  The first of them compiles, or reads
+programs cached by an earlier process.  With --draws, every run ends with `Posterior.refined`."""
 
 import os
 

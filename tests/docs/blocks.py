@@ -1,4 +1,4 @@
-"""Code blocks of Markdown pages, and what they call."""
+"""Code blocks of Markdown pages, and the names that they call."""
 
 import ast
 import inspect
@@ -17,8 +17,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 _FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
-class SampleBlock(NamedTuple):
-    """One fenced block."""
+class CodeBlock(NamedTuple):
+    """One fenced block of code."""
 
     page: Path
     line: int
@@ -30,21 +30,21 @@ class SampleBlock(NamedTuple):
         return f"{self.page.name}:{self.line}"
 
 
-def blocks(page: Path) -> Iterator[SampleBlock]:
+def blocks(page: Path) -> Iterator[CodeBlock]:
     """All blocks of a page; those indented in a list lose the indent."""
     content = page.read_text()
     for found in _FENCE.finditer(content):
         indent, language, text = found.groups()
         text = re.sub(rf"^{indent}", "", text, flags=re.MULTILINE)
-        yield SampleBlock(page, content.count("\n", 0, found.start()) + 2, language.strip(), text)
+        yield CodeBlock(page, content.count("\n", 0, found.start()) + 2, language.strip(), text)
 
 
-def python_blocks(page: Path) -> list[SampleBlock]:
+def python_blocks(page: Path) -> list[CodeBlock]:
     return [block for block in blocks(page) if block.language == "python"]
 
 
 def commands(page: Path) -> list[list[str]]:
-    """Lines of a page that call the command line, as words."""
+    """Lines of a page that call the command line, split into words."""
     lines = [line for block in blocks(page) if block.language in ("", "sh") for line in block.text.splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("probsysid ")]
 

@@ -1,4 +1,4 @@
-"""Every code block of the pages runs; in the quick suite with few particles and one step a sample."""
+"""Every code block of the pages runs; in the quick suite with few particles and one step per sample."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def named(path: Path) -> str:
 
 
 def known(page: Path) -> dict[str, Any]:
-    """What a page takes for granted: the README has a force and a position."""
+    """Variables that a page assumes: the README has a force and a position."""
     if page.name != "README.md":
         return {}
     record = duffing.measure(60)

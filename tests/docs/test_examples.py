@@ -33,7 +33,7 @@ Path("drawn.png").write_bytes(b"picture")
 
 @pytest.fixture(autouse=True)
 def _arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page's script sees its own arguments; they are put back afterwards."""
+    """A page's script sees its own arguments; they are restored afterwards."""
     monkeypatch.setattr(sys, "argv", sys.argv)
 
 
@@ -72,7 +72,7 @@ def test_every_example_is_in_cells(script: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_runs(script: Path, tmp_path: Path) -> None:
-    """As for the site: in a process of its own, where a warning, which one of them provokes, is just shown."""
+    """As for the site: in a separate process, where warnings, which one of them provokes, are not errors."""
     target = tmp_path / f"{script.stem}.md"
     done = subprocess.run([sys.executable, cells.__file__, script, target], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

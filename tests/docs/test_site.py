@@ -1,4 +1,4 @@
-"""The site: strict, complete, and it loads nothing from elsewhere."""
+"""The site builds without warnings, is complete, and loads no external resources."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 
 class Loaded(HTMLParser):
-    """Addresses that a browser fetches by itself when it shows the page."""
+    """Addresses that a browser fetches when it renders the page."""
 
     def __init__(self, text: str):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The page on study files is true: its study is valid, its lists are complete."""
+"""The page on study files is correct: its study is valid, its lists are complete."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Effective numbers and agreement, as perf/end_to_end.py reports them."""
+"""Effective sample sizes and agreement, as perf/end_to_end.py reports them."""
 
 import numpy as np
 import pytest

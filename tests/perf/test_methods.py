@@ -1,4 +1,4 @@
-"""What every method of the end-to-end comparison shares: the motion, the plain space, the Laplace approximation."""
+"""What the methods of the comparison share: the motion, the unconstrained space, the Laplace approximation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""The page of timings says what there is, and what there is not."""
+"""The page of timings reports what was measured, and what was not."""
+
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,14 @@ def end_to_end(ratio: float = 0.5) -> dict:
         },
         "reference": {"log_evidence": 321.0, "log_evidence_error": 0.01, "effective": 3000.0},
     }
+
+
+@pytest.mark.parametrize(
+    "text", ["INTRODUCTION", "KERNEL_TEXT", "SIZES_TEXT", "SWEEP_TEXT", "STATE_TEXT", "RUN_TEXT", "AFTER_TEXT"]
+)
+def test_the_published_page_has_the_sentences_of_the_script(text: str):
+    published = Path(__file__).parents[2] / "docs" / "performance.md"
+    assert getattr(page, text) in published.read_text()
 
 
 def test_nothing_measured():
