@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 import numpy as np
-import scipy.signal
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from probsysid.report.figures.style import ERROR, MEASURED, POSTERIOR, legend, panels
+from probsysid.report.spectral import welch
 
 SEGMENT = 1024
 
@@ -36,5 +36,5 @@ def plot_spectrum(
 
 
 def _density(values: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    frequency, power = scipy.signal.welch(values, fs=rate, nperseg=min(SEGMENT, len(values)))
-    return frequency[1:], np.sqrt(power[1:])
+    frequency, power = welch(values, rate, SEGMENT)
+    return frequency, np.sqrt(power)
