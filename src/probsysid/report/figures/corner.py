@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from probsysid.report.figures.style import POSTERIOR, TRUTH, labelled, panels, plain_ticks
+from probsysid.report.figures.style import POSTERIOR, TRUTH, panels, plain_ticks
+from probsysid.report.html.formatting import labelled
+from probsysid.report.settings import RunSettings
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -26,7 +28,7 @@ def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str
     chosen = posterior.draw_indices(DRAWS)
     draws = {name: posterior.columns[name][chosen] for name in names}
     correlation = posterior.correlation()
-    units = posterior.settings.get("units", {})
+    units = RunSettings.of(posterior).units
     figure, axes = panels(count, count)
     _even(figure, count)
     for i, across in enumerate(names):

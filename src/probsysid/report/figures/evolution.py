@@ -6,7 +6,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from probsysid.report.figures.style import POSTERIOR, TRUTH, hide, labelled, panels, plain_ticks
+from probsysid.report.figures.style import POSTERIOR, TRUTH, hide, panels, plain_ticks
+from probsysid.report.html.formatting import labelled
 
 
 def plot_evolution(

@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.stats import gaussian_kde
 
-from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, labelled, legend, panels, written
+from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, legend, panels, written
+from probsysid.report.html.formatting import labelled
+from probsysid.report.settings import RunSettings
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -35,7 +37,7 @@ def plot_marginals(
     names = list(posterior.columns)
     figure, flat = _grid(len(names), columns=3, width=10.0, height=2.6)
     prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = posterior.settings.get("units", {})
+    units = RunSettings.of(posterior).units
     for name, axis in zip(names, flat, strict=False):
         draws, known = posterior.columns[name][chosen], (truth or {}).get(name)
         middle, spread = np.median(draws), np.ptp(np.quantile(draws, [0.005, 0.995]))
@@ -60,7 +62,7 @@ def plot_prior_posterior(
     """Prior and posterior in one panel a parameter, divided by the truth where it is known."""
     figure, flat = _grid(len(names))
     prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = posterior.settings.get("units", {})
+    units = RunSettings.of(posterior).units
     for name, axis in zip(names, flat, strict=False):
         scale = (truth or {}).get(name)
         divisor = 1.0 if scale is None else scale
@@ -83,7 +85,7 @@ def plot_apart(posterior: "Posterior", names: Sequence[str], reference: Mapping[
     columns = -(-len(names) // bands)
     figure, axes = panels(2 * bands, columns, height=1.5)
     prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = posterior.settings.get("units", {})
+    units = RunSettings.of(posterior).units
     for number, name in enumerate(names):
         band, column = divmod(number, columns)
         above, below = axes[2 * band, column], axes[2 * band + 1, column]

@@ -12,13 +12,13 @@ from probsysid.report.figures.style import (
     MEASURED,
     POSTERIOR,
     extremes,
-    labelled,
     legend,
     mark_zoom,
     panels,
     quantile_band,
     written,
 )
+from probsysid.report.html.formatting import labelled
 
 if TYPE_CHECKING:
     from probsysid.posterior.simulate import Simulation

@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from probsysid.data.record import Record
-from probsysid.report.figures.style import MEASURED, extremes, labelled, panels
+from probsysid.report.figures.style import MEASURED, extremes, panels
+from probsysid.report.html.formatting import labelled
 
 LONG = 20000
 

@@ -1,6 +1,6 @@
 """What the figures have in common."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,6 @@ def panels(rows: int, columns: int, width: float = 7.0, height: float = 1.9, **o
         rows, columns, figsize=(width, height * rows + 0.5), squeeze=False, layout="constrained", **options
     )
     return figure, axes
-
-
-def labelled(name: str, units: Mapping[str, str]) -> str:
-    """Name and unit."""
-    unit = units.get(name.split("[")[0], "")
-    return f"{name} [{unit}]" if unit else name
 
 
 def thinned(count: int, most: int = MOST_POINTS) -> slice:
