@@ -1,4 +1,4 @@
-"""One self-contained page for a case study: tables, and the pictures inside it."""
+"""The report of a case study: one self-contained page with tables and pictures."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,7 +57,7 @@ def as_part(shown: rich.table.Table) -> PagePart:
 
 
 def caption(name: str) -> str:
-    """What a picture shows."""
+    """A sentence on what a picture shows, by its name."""
     what = name.removeprefix("test_").replace("_", " ")
     test = f"Test {what}: measured and free run, a part enlarged with a band of 90 % of the posterior, and the error."
     return CAPTIONS.get(name, test)

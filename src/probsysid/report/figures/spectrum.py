@@ -1,4 +1,4 @@
-"""Is anything left in the residuals?  Their spectrum beside that of the output."""
+"""Spectrum of the residuals beside that of the output: whether any dynamics are left unexplained."""
 
 from collections.abc import Mapping
 
@@ -10,6 +10,7 @@ from probsysid.report.figures.style import ERROR, MEASURED, POSTERIOR, legend, p
 from probsysid.report.spectral import welch
 
 SEGMENT = 1024
+"""Samples per segment of Welch's method."""
 
 
 def plot_spectrum(
@@ -19,7 +20,7 @@ def plot_spectrum(
     unit: str,
     noise: float | None = None,
 ) -> Figure:
-    """Amplitude densities by Welch's method; a line where white noise of the inferred level would be."""
+    """Amplitude densities by Welch's method; a line at the density of white noise of the inferred level."""
     figure, axes = panels(1, 1, height=2.8)
     axis = axes[0, 0]
     colors = (POSTERIOR, ERROR, "C2", "C4")
