@@ -18,7 +18,9 @@ MOST_POINTS = 6000
 """Points per curve; longer curves are downsampled, because a printed column resolves no more."""
 
 
-def panels(rows: int, columns: int, width: float = 7.0, height: float = 1.9, **options: Any) -> tuple[Figure, np.ndarray]:
+def panels(
+    rows: int, columns: int, width: float = 7.0, height: float = 1.9, **options: Any
+) -> tuple[Figure, np.ndarray]:
     """A grid of axes, always two-dimensional."""
     figure, axes = plt.subplots(
         rows, columns, figsize=(width, height * rows + 0.5), squeeze=False, layout="constrained", **options
