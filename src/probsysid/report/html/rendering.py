@@ -45,25 +45,22 @@ def render_page(
 ) -> str:
     """A self-contained page: style, pictures and scripts inside."""
     library, elements, script = (figures or InteractiveFigures()).embedded()
-    return (
-        environment()
-        .get_template("frame.html.jinja")
-        .render(
-            title=title,
-            subtitle=subtitle,
-            sections=sections,
-            footer=footer,
-            style=source("style.css"),
-            figures=elements,
-            resources=library,
-            script=script,
-        )
+    template = environment().get_template("frame.html.jinja")
+    return template.render(
+        title=title,
+        subtitle=subtitle,
+        sections=sections,
+        footer=footer,
+        style=source("style.css"),
+        figures=elements,
+        resources=library,
+        script=script,
     )
 
 
 @cache
 def environment() -> Environment:
-    """Autoescaping, and an error for every name that a template uses and nobody defines."""
+    """Templates of this package, with autoescaping; an undefined name is an error."""
     made = Environment(
         loader=FunctionLoader(source), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
