@@ -57,7 +57,7 @@ class Browser:
         return self.post("/execute/sync", {"script": script, "args": []})
 
     def log(self) -> list[dict[str, Any]]:
-        """What the console has said since the last call."""
+        """Console messages since the last call."""
         return self.post("/se/log", {"type": "browser"})
 
     def screenshot(self, path: Path) -> bytes:
@@ -99,7 +99,7 @@ class Browser:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Start a driver on a free port, and end both at the end."""
+    """Start a driver on a free port and open a window; end both on exit."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -125,7 +125,7 @@ def browser() -> Iterator[Browser]:
 
 
 def opened() -> Iterator[Browser]:
-    """A window for the tests of a module, which are skipped where there is no browser; make it a fixture."""
+    """A window for the tests of a module, to be made a fixture; skips them where there is no browser."""
     if not available():
         pytest.skip(MISSING)
     with browser() as window:

@@ -24,7 +24,7 @@ from probsysid.report.figures.marginals import plot_apart, plot_prior_posterior
 from probsysid.report.figures.paths import plot_paths
 from probsysid.report.figures.prediction import plot_prediction
 from probsysid.report.figures.spectrum import plot_spectrum
-from probsysid.report.figures.style import labelled
+from probsysid.report.html.formatting import labelled
 from probsysid.smc.resampling import Systematic
 
 if TYPE_CHECKING:

@@ -1,14 +1,14 @@
-"""One self-contained page for a case study: tables, and the pictures inside it."""
+"""The report of a case study: one self-contained page with tables and pictures."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from markupsafe import Markup
-from rich.table import Table
+import rich.table
 
 from probsysid.benchmarks.run import Outcome
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
-from probsysid.report.html.elements import PageSection, document, join, paragraph, picture, table
+from probsysid.report.html.rendering import render_page
+from probsysid.report.views import Drawing, PagePart, PageSection, Table, TitledTable
 
 CAPTIONS = {
     "marginals": "Prior and posterior: histograms and densities.",
@@ -35,31 +35,29 @@ def page(outcome: Outcome, images: Mapping[str, bytes]) -> str:
     """The page as HTML."""
     context = outcome.context
     about = "; ".join(sorted({limit.about for limit in context.limits.values()}))
-    scores = join([as_html(score_table([outcome])), paragraph(f"Limit: {about}.", "soft")])
-    solver = Markup("<p>Solver: <code>{}</code>.</p>").format(context.settings["solver"])
-    figures = join(
-        join([picture(png, caption(name)), paragraph(caption(name), "soft")]) for name, png in images.items()
-    )
+    evidence, solver = as_part(evidence_table([outcome])), PagePart("solver", context.settings["solver"])
+    drawings = [Drawing(caption(name), png) for name, png in images.items()]
     sections = [
-        PageSection("scores", "Prediction", scores),
-        PageSection("parameters", "Parameters", as_html(parameter_table(outcome))),
-        PageSection("run", "IBISState", join([as_html(evidence_table([outcome])), solver])),
-        PageSection("figures", "Figures", figures),
+        PageSection("scores", "Prediction", [as_part(score_table([outcome])), PagePart("remark", f"Limit: {about}.")]),
+        PageSection("parameters", "Parameters", [as_part(parameter_table(outcome))]),
+        PageSection("run", "Run", [evidence, solver]),
+        PageSection("figures", "Figures", [PagePart("pictures", drawings)]),
     ]
     footer = f"probsysid {context.version}, {context.date}, {context.machine}."
-    return document(outcome.study.title, outcome.study.equation, sections, footer)
+    return render_page(outcome.study.title, outcome.study.equation, sections, footer)
 
 
-def as_html(shown: Table) -> Markup:
-    """A table of the terminal as one of the page."""
+def as_part(shown: rich.table.Table) -> PagePart:
+    """A table of the terminal as a part of the page."""
     cells = [[str(cell).replace("\\[", "[") for cell in column.cells] for column in shown.columns]
     right = [j for j, column in enumerate(shown.columns) if column.justify == "right"]
     head = [str(column.header) for column in shown.columns]
-    return join([paragraph(shown.title), table(head, list(zip(*cells, strict=True)), right)])
+    table = Table(list(zip(*cells, strict=True)), head, numeric=right)
+    return PagePart("titled_table", TitledTable(str(shown.title), table))
 
 
 def caption(name: str) -> str:
-    """What a picture shows."""
+    """A sentence on what a picture shows, by its name."""
     what = name.removeprefix("test_").replace("_", " ")
     test = f"Test {what}: measured and free run, a part enlarged with a band of 90 % of the posterior, and the error."
     return CAPTIONS.get(name, test)

@@ -1,18 +1,26 @@
-"""What a report shows, free of where it came from: a study, or a posterior on its own."""
+"""What a page shows, as data.
 
-from collections.abc import Mapping, Sequence
+First what a report is made from, free of its origin (a study, or a posterior on its own): `Content`.  Then what each
+section of a page lays out: text and numbers ready to print, keys of interactive figures, drawings.  A `PagePart` names
+the template in `templates/sections` that lays out its content.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+import pandas as pd
 
 from probsysid.data.record import Record
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.simulate import Simulation
 from probsysid.posterior.states import States
 
+# What a report is made from
+
 
 @dataclass(frozen=True, eq=False)
 class DataView:
-    """A record as a whole."""
+    """A whole record with its training and test ranges."""
 
     name: str
     record: Record
@@ -24,7 +32,7 @@ class DataView:
 
 @dataclass(frozen=True, eq=False)
 class RunView:
-    """A free run over a stretch of a record."""
+    """A free-run simulation over a section of a record."""
 
     name: str
     simulation: Simulation
@@ -33,25 +41,27 @@ class RunView:
     scores: Mapping[str, Mapping[str, Mapping[str, float]]]
     """Range -> output -> scores."""
     start: str
-    """Where the initial state came from."""
+    """Origin of the initial state, in words."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelView:
-    """One model and what it came to."""
+    """One model and its results."""
 
     name: str
     posterior: Posterior
     equations: Sequence[str] = ()
-    """Blocks of MathML."""
+    """Blocks of MathML, safe to embed: names in them are escaped."""
     parameters: Sequence[str] = ()
     """The order in which to list quantities; those not named come after."""
     descriptions: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """Constants that were given: value and unit."""
     states: Mapping[int, States] = field(default_factory=dict)
+    """Smoothed states by the index of the training record."""
     runs: Sequence[RunView] = ()
     problems: Sequence[str] = ()
+    """What could not be computed, in sentences without a full stop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +71,177 @@ class Content:
     title: str
     data: Sequence[DataView]
     models: Sequence[ModelView]
-    comparison: Any = None
-    """A data frame by model, if there are several."""
+    comparison: pd.DataFrame | None = None
+    """One row per model, the best first, where there are several."""
     study: str = ""
     """The study file as used."""
     versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def record_name(record: Record, index: int) -> str:
+    """The name of a training record, or its number."""
+    return record.name or f"record {index + 1}"
+
+
+# What a page lays out
+
+
+@dataclass(frozen=True)
+class PagePart:
+    """Content and the name of the template that lays it out."""
+
+    template: str
+    content: object
+    heading: str = ""
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A section that the navigation lists."""
+
+    anchor: str
+    title: str
+    parts: Sequence[PagePart]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text or numbers ready to print; no header row if `head` is empty."""
+
+    rows: Sequence[Sequence[object]]
+    head: Sequence[str] = ()
+    numeric: Collection[int] = ()
+    """Columns that are aligned to the right."""
+    best: bool = False
+    """Whether to emphasise the first row."""
+
+
+@dataclass(frozen=True)
+class TitledTable:
+    """A table under a line of text."""
+
+    title: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture, or none where nothing could be drawn."""
+
+    description: str
+    png: bytes | None
+
+
+@dataclass(frozen=True)
+class ParameterRow:
+    """A quantity, inferred or given, as text."""
+
+    name: str
+    description: str
+    mean: str
+    sd: str
+    interval: str
+    unit: str
+    flags: str = ""
+    given: bool = False
+
+
+@dataclass(frozen=True)
+class ParameterTable:
+    """Quantities; columns that would be empty are left out."""
+
+    rows: Sequence[ParameterRow]
+    described: bool
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result in short, of the model with the highest evidence."""
+
+    models: int
+    best: str
+    tiles: Sequence[tuple[str, str]]
+    """Value and label."""
+    parameters: ParameterTable
+    verdict: str
+    """Whether the integration was accurate enough."""
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True)
+class RecordSummary:
+    """A record: facts and a figure of its signals."""
+
+    facts: Table
+    figure: str
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Priors and posteriors."""
+
+    listed: ParameterTable | None
+    flagged: bool
+    marginals: Drawing
+    priors: Table
+    corner: Drawing | None
+
+
+@dataclass(frozen=True)
+class Integration:
+    """Accuracy of the ODE solver: verdict, and shares of the uncertainty by source."""
+
+    verdict: str
+    shares: Table | None
+
+
+@dataclass(frozen=True)
+class RunFit:
+    """A free run against the measurements."""
+
+    name: str
+    scores: Table | None
+    start: str
+    figures: Sequence[str]
+
+
+@dataclass(frozen=True)
+class RecordStates:
+    """Smoothed states of a record; `first` is their number of samples where that is not the whole record."""
+
+    name: str
+    figure: str
+    first: int | None
+
+
+@dataclass(frozen=True)
+class OutputResiduals:
+    """One-step prediction errors of an output."""
+
+    verdict: str
+    white: bool
+    figures: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Cost and course of the sampling."""
+
+    particles: int | None
+    rejuvenations: int
+    sweeps: str
+    seconds: str
+    lost: int
+    rarely_accepted: bool
+    figure: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is needed to repeat the run."""
+
+    settings: Sequence[tuple[str, Table]]
+    """Title and table for each model."""
+    study: str
+    versions: Table | None

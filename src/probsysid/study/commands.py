@@ -171,14 +171,15 @@ def report(
     Reads the study, the data and the posterior.  The model is that of the study: code that the posterior carries is not
     run.
     """
-    from probsysid.report.page import write_study_page
     from probsysid.study import output_folder, run
+    from probsysid.study.report_views import write_study_page
 
     path = out or results / "report.html"
     if out is not None:
         output_folder.check_file(path)
     plan, _, found = run.load_results(results)
-    write_study_page(path, plan, found, (results / "study.toml").read_text())
+    study, ranked = (results / "study.toml").read_text(), run.comparison(found) if len(found) > 1 else None
+    write_study_page(path, plan, found, study, ranked, run.versions())
     typer.echo(f"Wrote {path}")
 
 

@@ -182,7 +182,7 @@ def write_results(
     plan: ResolvedStudy, tables: dict[str, Any], results: list[CandidateResult], partial: Path, out: Path
 ) -> None:
     """Every file of the folder; with several models, each has a folder of its own inside."""
-    from probsysid.report.page import write_study_page
+    from probsysid.study.report_views import write_study_page  # Bokeh takes long to import
 
     as_used = _as_used(plan, tables, out)
     (partial / "study.toml").write_text(to_toml(as_used))
@@ -196,7 +196,8 @@ def write_results(
     if len(results) > 1:
         comparison(results).to_csv(partial / "comparison.csv")
     (partial / "summary.json").write_text(json.dumps(summary(plan, results), indent=2, allow_nan=False))
-    write_study_page(partial / "report.html", plan, results, to_toml(as_used))
+    ranked = comparison(results) if len(results) > 1 else None
+    write_study_page(partial / "report.html", plan, results, to_toml(as_used), ranked, versions())
 
 
 def _as_used(plan: ResolvedStudy, tables: dict[str, Any], out: Path) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Figures, one concept a file: each takes data and returns a matplotlib Figure, readable in a column of a paper."""
+"""Matplotlib figures for papers, one concept per file.
+
+In: arrays, records, posteriors.  Out: a `Figure`, legible at the width of a column; where there is a `path`, it is also
+written there and closed.
+"""
 
 from probsysid.report.figures.characteristic import plot_characteristic, plot_loop
 from probsysid.report.figures.corner import plot_corner

@@ -1,4 +1,4 @@
-"""A static curve of the system: hysteresis loop, restoring force, friction against velocity."""
+"""Static characteristics of the system: hysteresis loop, restoring force, friction against velocity."""
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +14,7 @@ def plot_loop(
     ylabel: str,
     truth: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Figure:
-    """A closed curve for every draw, and the true one."""
+    """One loop per posterior draw, and the true one."""
     figure, axes = panels(1, 1, width=4.5, height=3.2)
     axis = axes[0, 0]
     lines = axis.plot(across.T, force.T, color=POSTERIOR, lw=0.6, alpha=0.6)
@@ -37,7 +37,7 @@ def plot_characteristic(
     known_as: str = "published",
     difference: str = "2 sd of the posterior",
 ) -> Figure:
-    """Force against position or velocity: mean with measured points, and beside it the width of the posterior."""
+    """Force against position or velocity: posterior mean with measured points, and beside it the posterior's width."""
     figure, axes = panels(1, 2, height=2.8, width_ratios=[1.3, 1])
     left, right = axes[0]
     mean = curves.mean(axis=0)

@@ -1,4 +1,4 @@
-"""All pairs of parameters."""
+"""Corner plot: all pairs of parameters."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from probsysid.report.figures.style import POSTERIOR, TRUTH, labelled, panels, plain_ticks
+from probsysid.report.figures.style import POSTERIOR, TRUTH, panels, plain_ticks
+from probsysid.report.html.formatting import labelled
+from probsysid.report.settings import RunSettings
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -14,21 +16,21 @@ if TYPE_CHECKING:
 DRAWS = 1000
 
 PANEL, LEFT, BELOW, EDGE = 1.1, 1.35, 1.1, 0.1
-"""Inches for a panel, for the labels on two sides, and for the other two."""
+"""Inches: size of a panel, margins for labels on the left and below, margin on the other two sides."""
 
 LONGEST = 14
 """Characters of a label that fit beside a panel."""
 
 
 def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str, float] | None = None) -> Figure:
-    """Histograms on the diagonal, draws below it, correlations above; lines at the truth where it is known."""
+    """Histograms on the diagonal, draws below it, correlations above; lines at true values where they are known."""
     count = len(names)
     chosen = posterior.draw_indices(DRAWS)
     draws = {name: posterior.columns[name][chosen] for name in names}
     correlation = posterior.correlation()
-    units = posterior.settings.get("units", {})
+    units = RunSettings.of(posterior).units
     figure, axes = panels(count, count)
-    _even(figure, count)
+    _fix_panels(figure, count)
     for i, across in enumerate(names):
         for j, along in enumerate(names):
             axis = axes[i, j]
@@ -58,8 +60,8 @@ def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str
     return figure
 
 
-def _even(figure: Figure, count: int) -> None:
-    """Panels of one size, whatever their labels: a layout that makes room for each label pulls columns apart."""
+def _fix_panels(figure: Figure, count: int) -> None:
+    """Equal panels with fixed margins: a layout engine that makes room for each label spreads the columns unevenly."""
     width, height = PANEL * count + LEFT + EDGE, PANEL * count + BELOW + EDGE
     figure.set_layout_engine(None)
     figure.set_size_inches(width, height)
@@ -74,12 +76,12 @@ def _even(figure: Figure, count: int) -> None:
 
 
 def _broken(label: str) -> str:
-    """A label too long for its small panel on several lines."""
+    """Break a label that is too long for its panel into several lines."""
     return label if len(label) <= LONGEST else label.replace(".", ".\n", 1).replace(" [", "\n[")
 
 
 def _ticks(axis: Axes, *, bottom: bool, left: bool) -> None:
-    """Few ticks, labels only at the edge."""
+    """Few ticks, with labels only at the outer panels."""
     plain_ticks(axis, 2)
     axis.tick_params(labelsize="x-small", labelbottom=bottom, labelleft=left)
     axis.tick_params(axis="x", rotation=35)

@@ -1,4 +1,4 @@
-"""How particles degenerate and are rejuvenated: filtered paths, effective sample size, threshold."""
+"""Particle degeneracy and rejuvenation: filtered paths, effective sample size, threshold."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ def plot_degeneracy(
     rejuvenations: Sequence[int],
     label: str,
 ) -> Figure:
-    """Draws of the filtering distribution over a window, the effective size below, a line at each rejuvenation.
+    """Draws of the filtering distribution over a window, the effective sample size below, a line per rejuvenation.
 
-    `ess` and `threshold` are shares of all particles.
+    `ess` and `threshold` are fractions of the number of particles.
     """
     figure, axes = panels(2, 1, height=2.0, sharex=True)
     top, bottom = axes[:, 0]

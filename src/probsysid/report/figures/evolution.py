@@ -1,4 +1,4 @@
-"""Parameters as the data came in: the online view."""
+"""Evolution of the parameters' posterior with the number of samples."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from probsysid.report.figures.style import POSTERIOR, TRUTH, hide, labelled, panels, plain_ticks
+from probsysid.report.figures.style import POSTERIOR, TRUTH, hide, panels, plain_ticks
+from probsysid.report.html.formatting import labelled
 
 
 def plot_evolution(
@@ -16,7 +17,7 @@ def plot_evolution(
     reference: Mapping[str, float] | None = None,
     columns: int = 2,
 ) -> Figure:
-    """Median and 90 % interval of each parameter after every stretch of samples; time on a logarithmic axis."""
+    """Median and 90 % interval of each parameter against the number of samples, on a logarithmic axis."""
     rows = -(-len(names) // columns)
     figure, axes = panels(rows, columns, height=1.5, sharex=True)
     flat = list(axes.flat)
@@ -35,7 +36,7 @@ def plot_evolution(
         axis.set_ylabel(labelled(name, units), fontsize="small")
         axis.tick_params(labelsize="small")
     hide(flat[len(names) :])
-    for axis in flat[max(0, len(names) - columns) : len(names)]:  # the lowest of each column, also above a blank panel
+    for axis in flat[max(0, len(names) - columns) : len(names)]:  # the lowest panel in use of each column
         axis.set_xlabel("samples")
         axis.tick_params(labelbottom=True)
     figure.align_ylabels(axes[:, 0])

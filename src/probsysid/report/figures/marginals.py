@@ -1,4 +1,4 @@
-"""Histograms and densities of prior and posterior."""
+"""Marginals: histograms and kernel density estimates of prior and posterior."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.stats import gaussian_kde
 
-from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, labelled, legend, panels, written
+from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, legend, panels, written
+from probsysid.report.html.formatting import labelled
+from probsysid.report.settings import RunSettings
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -22,7 +24,7 @@ COLUMNS = 4
 
 
 def prior_draws(posterior: "Posterior", count: int = PRIOR_DRAWS) -> dict[str, np.ndarray]:
-    """Draws from the prior of every number."""
+    """Prior draws of every scalar quantity."""
     space = posterior.problem.space
     values = space.values(space.sample(jax.random.key(0), count))
     return {name: np.asarray(value) for name, value in values.items() if np.ndim(value) == 1}
@@ -31,11 +33,11 @@ def prior_draws(posterior: "Posterior", count: int = PRIOR_DRAWS) -> dict[str, n
 def plot_marginals(
     posterior: "Posterior", path: str | Path | None = None, *, truth: Mapping[str, float] | None = None
 ) -> Figure:
-    """The posterior of every quantity, close up: a prior much wider shows as a flat line; a line at the truth."""
+    """Posterior of every quantity, on its own scale: a much wider prior shows as a flat line; lines at true values."""
     names = list(posterior.columns)
     figure, flat = _grid(len(names), columns=3, width=10.0, height=2.6)
     prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = posterior.settings.get("units", {})
+    units = RunSettings.of(posterior).units
     for name, axis in zip(names, flat, strict=False):
         draws, known = posterior.columns[name][chosen], (truth or {}).get(name)
         middle, spread = np.median(draws), np.ptp(np.quantile(draws, [0.005, 0.995]))
@@ -57,10 +59,10 @@ def plot_marginals(
 def plot_prior_posterior(
     posterior: "Posterior", names: Sequence[str], truth: Mapping[str, float] | None = None
 ) -> Figure:
-    """Prior and posterior in one panel a parameter, divided by the truth where it is known."""
+    """Prior and posterior, one panel per parameter, relative to the true value where it is known."""
     figure, flat = _grid(len(names))
     prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = posterior.settings.get("units", {})
+    units = RunSettings.of(posterior).units
     for name, axis in zip(names, flat, strict=False):
         scale = (truth or {}).get(name)
         divisor = 1.0 if scale is None else scale
@@ -78,12 +80,12 @@ def plot_prior_posterior(
 
 
 def plot_apart(posterior: "Posterior", names: Sequence[str], reference: Mapping[str, float] | None = None) -> Figure:
-    """Each prior above its posterior: for posteriors that would be lines beside their priors."""
+    """Each prior in a panel above its posterior: for posteriors too narrow to show on the scale of their priors."""
     bands = -(-len(names) // COLUMNS)
     columns = -(-len(names) // bands)
     figure, axes = panels(2 * bands, columns, height=1.5)
     prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = posterior.settings.get("units", {})
+    units = RunSettings.of(posterior).units
     for number, name in enumerate(names):
         band, column = divmod(number, columns)
         above, below = axes[2 * band, column], axes[2 * band + 1, column]
@@ -120,7 +122,7 @@ def _density(axis: Axes, draws: np.ndarray, color: str, label: str, bins: int = 
 
 
 def _square_root_heights(axis: Axes) -> None:
-    """Heights on a square-root scale: a posterior fifty times narrower than its prior leaves the prior visible."""
+    """Square-root scale for densities: the prior stays visible beside a posterior fifty times narrower."""
     axis.set_yscale("function", functions=(lambda h: np.sqrt(np.maximum(h, 0.0)), lambda h: h**2))
 
 

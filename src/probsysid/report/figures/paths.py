@@ -1,4 +1,4 @@
-"""Posterior state paths with what is known of them: the truth, or measurements."""
+"""Posterior state trajectories against the truth or measurements."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from probsysid.report.figures.style import MEASURED, POSTERIOR, TRUTH, mark_zoom, panels, thinned
+from probsysid.report.figures.style import MEASURED, POSTERIOR, TRUTH, mark_zoom, panels, subsampled
 
 if TYPE_CHECKING:
     from probsysid.posterior.states import States
@@ -24,11 +24,11 @@ def plot_paths(
     truth: Curves | None = None,
     measured: Curves | None = None,
 ) -> Figure:
-    """A row a state: all of it, a part enlarged, and that part less the mean: sample paths and a band of two sd."""
+    """One row per state: the whole record, an enlarged part, and that part minus the mean; paths and a band of 2 sd."""
     figure, axes = panels(len(names), 3, height=1.8, sharex="col", width_ratios=[1.3, 1, 1])
     inside = (states.time >= zoom[0]) & (states.time <= zoom[1])
     whole = np.zeros(len(states.time), dtype=bool)
-    whole[thinned(len(states.time))] = True
+    whole[subsampled(len(states.time))] = True
     for row, name in zip(axes, names, strict=True):
         nothing = np.zeros(len(states.time))
         known = ((truth or {}).get(name), (measured or {}).get(name))

@@ -1,4 +1,4 @@
-"""Predicted against measured on a test record."""
+"""Free-run predictions against measurements."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ from probsysid.report.figures.style import (
     MEASURED,
     POSTERIOR,
     extremes,
-    labelled,
     legend,
     mark_zoom,
     panels,
     quantile_band,
     written,
 )
+from probsysid.report.html.formatting import labelled
 
 if TYPE_CHECKING:
     from probsysid.posterior.simulate import Simulation
@@ -31,7 +31,7 @@ def plot_fit(
     output: str | None = None,
     zoom: slice | None = None,
 ) -> Figure:
-    """Measured and simulated output with a 90 % band over the posterior, and the error below."""
+    """Measured and simulated output with a 90 % posterior band, and the error below."""
     name, record = output or simulation.scored[0], simulation.record
     measured, mean = np.asarray(record.outputs[name]), simulation.mean(name)
     low, high = simulation.band(0.9, name)
@@ -57,7 +57,7 @@ def plot_prediction(
     label: str,
     zoom: tuple[float, float],
 ) -> Figure:
-    """All of it, a part enlarged with a band of 90 % of the posterior, and the error of the mean over that band."""
+    """The whole record, an enlarged part with a 90 % posterior band, and the error of the mean against that band."""
     figure, axes = panels(3, 1, height=1.6, height_ratios=[1, 1, 0.8])
     whole, part, error = axes[:, 0]
     mean = curves.mean(axis=0)

@@ -1,17 +1,17 @@
-"""Do one-step prediction errors look like noise?"""
+"""Whiteness of one-step prediction errors."""
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
-import scipy.signal
 from matplotlib.figure import Figure
 
 from probsysid.posterior.diagnostics.residuals import Residuals
-from probsysid.report.figures.style import ERROR, POSTERIOR, panels
+from probsysid.report.figures.style import ERROR, POSTERIOR, panels, written
+from probsysid.report.spectral import residual_segment, welch
 
 
-def plot_residuals(found: Residuals, path: Any = None, rate: float = 1.0) -> Figure:
-    """Over the samples, against themselves some samples later, over frequency; dashed: what white noise would do."""
+def plot_residuals(found: Residuals, path: str | Path | None = None, rate: float = 1.0) -> Figure:
+    """Errors by sample, their autocorrelation and their spectrum; dashed: bounds and level of white noise."""
     figure, axes = panels(1, 3, width=9.0, height=2.4)
     errors, correlation, spectrum = axes[0]
     errors.plot(found.samples, found.values, ".", color=POSTERIOR, ms=2)
@@ -23,11 +23,8 @@ def plot_residuals(found: Residuals, path: Any = None, rate: float = 1.0) -> Fig
     for level in (-found.bound, found.bound):
         correlation.axhline(level, color="0.4", ls="--", lw=0.8)
     correlation.set(xlabel="lag [samples]", ylabel="correlation", title=f"white: p = {found.probability:.2g}")
-    pieces = min(len(found.values), max(32, len(found.values) // 8))
-    frequency, density = scipy.signal.welch(found.values, fs=rate, nperseg=pieces)
-    spectrum.semilogy(frequency[1:], density[1:] * rate / 2, color=POSTERIOR, lw=1)
+    frequency, density = welch(found.values, rate, residual_segment(len(found.values)))
+    spectrum.semilogy(frequency, density * rate / 2, color=POSTERIOR, lw=1)
     spectrum.axhline(1.0, color="0.4", ls="--", lw=0.8)
     spectrum.set(xlabel="frequency [Hz]" if rate != 1 else "frequency [1/sample]", ylabel="density / white")
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return written(figure, path)

@@ -1,4 +1,4 @@
-"""Input and output of a record, with its parts named."""
+"""Inputs and outputs of a record, with its training and test parts shaded."""
 
 from collections.abc import Mapping
 
@@ -6,13 +6,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from probsysid.data.record import Record
-from probsysid.report.figures.style import MEASURED, extremes, labelled, panels
+from probsysid.report.figures.style import MEASURED, extremes, panels
+from probsysid.report.html.formatting import labelled
 
 LONG = 20000
+"""Points per curve; longer records are downsampled."""
 
 
 def plot_signals(record: Record, parts: Mapping[str, slice] | None = None) -> Figure:
-    """One row a channel; parts, such as training and test, shaded and named."""
+    """One row per channel; `parts` are shaded and named in the legend."""
     channels = {**{name: v for name, v in record.inputs.items() if not callable(v)}, **record.outputs}
     figure, axes = panels(len(channels), 1, height=1.7, sharex=True)
     for axis, (name, values) in zip(axes[:, 0], channels.items(), strict=True):

@@ -1,15 +1,16 @@
-"""Is anything left in the residuals?  Their spectrum beside that of the output."""
+"""Spectrum of the residuals beside that of the output: whether any dynamics are left unexplained."""
 
 from collections.abc import Mapping
 
 import numpy as np
-import scipy.signal
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from probsysid.report.figures.style import ERROR, MEASURED, POSTERIOR, legend, panels
+from probsysid.report.spectral import welch
 
 SEGMENT = 1024
+"""Samples per segment of Welch's method."""
 
 
 def plot_spectrum(
@@ -19,7 +20,7 @@ def plot_spectrum(
     unit: str,
     noise: float | None = None,
 ) -> Figure:
-    """Amplitude densities by Welch's method; a line where white noise of the inferred level would be."""
+    """Amplitude densities by Welch's method; a line at the density of white noise of the inferred level."""
     figure, axes = panels(1, 1, height=2.8)
     axis = axes[0, 0]
     colors = (POSTERIOR, ERROR, "C2", "C4")
@@ -36,5 +37,5 @@ def plot_spectrum(
 
 
 def _density(values: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    frequency, power = scipy.signal.welch(values, fs=rate, nperseg=min(SEGMENT, len(values)))
-    return frequency[1:], np.sqrt(power[1:])
+    frequency, power = welch(values, rate, SEGMENT)
+    return frequency, np.sqrt(power)

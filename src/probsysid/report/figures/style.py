@@ -1,6 +1,6 @@
-"""What the figures have in common."""
+"""Colours, panels, axes and downsampling shared by the figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from probsysid.report.html.downsample import chosen
 PRIOR, POSTERIOR, TRUTH, MEASURED, ERROR = "0.55", "C0", "C3", "0.25", "C1"
 
 MOST_POINTS = 6000
-"""Longer curves are thinned: a printed column shows no more."""
+"""Points per curve; longer curves are downsampled, because a printed column resolves no more."""
 
 
-def panels(rows: int, columns: int, width: float = 7.0, height: float = 1.9, **options: Any) -> tuple[Figure, Any]:
+def panels(
+    rows: int, columns: int, width: float = 7.0, height: float = 1.9, **options: Any
+) -> tuple[Figure, np.ndarray]:
     """A grid of axes, always two-dimensional."""
     figure, axes = plt.subplots(
         rows, columns, figsize=(width, height * rows + 0.5), squeeze=False, layout="constrained", **options
@@ -26,20 +28,14 @@ def panels(rows: int, columns: int, width: float = 7.0, height: float = 1.9, **o
     return figure, axes
 
 
-def labelled(name: str, units: Mapping[str, str]) -> str:
-    """Name and unit."""
-    unit = units.get(name.split("[")[0], "")
-    return f"{name} [{unit}]" if unit else name
-
-
-def thinned(count: int, most: int = MOST_POINTS) -> slice:
-    """Every n-th sample, so that at most so many are left."""
+def subsampled(count: int, most: int = MOST_POINTS) -> slice:
+    """Every n-th sample, fewer than twice `most` of them."""
     return slice(None, None, max(1, count // most))
 
 
 def extremes(values: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
-    """Indices of at most so many samples: the ends, the smallest and the largest of each stretch.  Every n-th sample of
-    an oscillation would show another one, slower, that is not there."""
+    """Indices of at most `most` samples: the ends, the minimum and the maximum of each bin.  Taking every n-th sample
+    would alias an oscillation to a lower frequency."""
     return chosen({"values": values}, ["values"], most // 4)
 
 
@@ -55,25 +51,25 @@ def quantile_band(curves: np.ndarray, level: float = 0.9) -> tuple[np.ndarray, n
 
 
 def legend(axis: Axes, **options: Any) -> None:
-    """Small and without a frame."""
+    """A small legend without a frame."""
     axis.legend(frameon=False, fontsize="small", **options)
 
 
 def plain_ticks(axis: Axes, count: int, digits: int = 5) -> None:
-    """A few ticks on both axes with all their digits: no offset or exponent written apart."""
+    """About `count` ticks per axis, labelled in full: without offset or common exponent."""
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_locator(MaxNLocator(count))
         side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.{digits}g}"))
 
 
 def hide(axes: Sequence[Axes]) -> None:
-    """Blank panels of a grid that is not full."""
+    """Blank the unused panels of a grid."""
     for axis in axes:
         axis.set_axis_off()
 
 
 def written(figure: Figure, path: str | Path | None) -> Figure:
-    """The figure, saved and closed if there is a path for it."""
+    """The figure; saved and closed if there is a path for it."""
     if path is not None:
         figure.savefig(path, dpi=150)
         plt.close(figure)

@@ -1,1 +1,3 @@
-"""Parts of the HTML report."""
+"""Contents of a page: numbers as text (`formatting`), interactive Bokeh figures (`series`, `residuals`, `sampling`),
+downsampling of long series, and rendering of templates.  In: the views of `report.views`.  Out: text, Bokeh models.
+"""

@@ -1,10 +1,12 @@
-"""Numbers for people: as many digits as their uncertainty allows."""
+"""Numbers and labels as text: as many digits as the uncertainty allows, true minus signs, raised exponents."""
 
 import math
+import re
+from collections.abc import Mapping
 
 
 def with_uncertainty(value: float, sd: float) -> str:
-    """Two digits of the standard deviation decide: 1.00234 with sd 0.0046 -> 1.0023."""
+    """Digits down to the second significant one of the standard deviation: 1.00234 with sd 0.0046 -> 1.0023."""
     if not (math.isfinite(value) and math.isfinite(sd)) or sd <= 0:
         return plain(value)
     last = math.floor(math.log10(sd)) - 1
@@ -15,7 +17,7 @@ def with_uncertainty(value: float, sd: float) -> str:
 
 
 def plain(value: float) -> str:
-    """Four digits."""
+    """Four significant digits; a dash where there is no finite number."""
     return power(f"{value:.4g}") if math.isfinite(value) else "—"
 
 
@@ -24,5 +26,22 @@ def power(text: str) -> str:
     mantissa, _, exponent = text.partition("e")
     if not exponent:
         return mantissa.replace("-", "\u2212")
-    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{mantissa}·10{raised}".replace("-", "\u2212")
+    superscript = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{mantissa}·10{superscript}".replace("-", "\u2212")
+
+
+def shown(value: object) -> str:
+    """Any value as text: a float with four significant digits."""
+    return plain(value) if isinstance(value, float) else str(value)
+
+
+def labelled(name: str, units: Mapping[str, str]) -> str:
+    """Name and unit, `x [m]`; an entry of an array, `name[0]`, has the unit of its array."""
+    unit = units.get(name.split("[")[0], "")
+    return f"{name} [{unit}]" if unit else name
+
+
+def raised(unit: str) -> list[tuple[str, str]]:
+    """A unit as pairs of text and the exponent after it: `N/m^3` -> [("N/m", "3")]."""
+    pieces = re.split(r"\^(-?\d+)", unit)
+    return list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))

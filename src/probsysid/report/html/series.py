@@ -1,27 +1,28 @@
-"""Time series that can be zoomed: Bokeh figures that stay quick with a hundred thousand samples."""
+"""Interactive time series: Bokeh figures that zoom quickly with a hundred thousand samples."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from bokeh.layouts import column
-from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, Range1d
+from bokeh.models import BoxZoomTool, Column, ColumnDataSource, CustomJS, Range1d
 from bokeh.models.annotations import BoxAnnotation, Label
 from bokeh.plotting import figure
 
-from probsysid.data.record import Record
 from probsysid.posterior.states import States
-from probsysid.report.html.downsample import BINS, MOST, SCRIPT, chosen
+from probsysid.report.html.downsample import BINS, MOST, chosen
+from probsysid.report.html.formatting import labelled
+from probsysid.report.html.rendering import source
 from probsysid.report.views import DataView, RunView
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BLACK, BLUE, ORANGE, GREEN, VERMILION = "#222222", "#0072B2", "#E69F00", "#009E73", "#D55E00"
+GREY = "#666666"
 
 TOOLS = "xpan,xwheel_zoom,reset,save"
 
 
 class Series:
-    """Columns over time, thinned to what a view needs."""
+    """Columns over time, downsampled to what a view needs."""
 
     def __init__(self, columns: Mapping[str, np.ndarray], keys: Sequence[str]):
         columns = {name: np.asarray(values) for name, values in columns.items()}
@@ -30,22 +31,22 @@ class Series:
             columns = {name: values[kept] for name, values in columns.items()}
         few = chosen(columns, keys)
         self.keys = list(keys)
-        self.thinned = len(few) < len(columns["time"])
+        downsampled = len(few) < len(columns["time"])
         carried = {n: v if n == "time" else v.astype(np.float32) for n, v in columns.items()}
-        self.full = ColumnDataSource(carried) if self.thinned else None
+        self.full = ColumnDataSource(carried) if downsampled else None
         self.view = ColumnDataSource({name: values[few] for name, values in columns.items()})
 
-    def follow(self, x_range: Any) -> None:
-        """Thin anew whenever the range changes."""
+    def follow(self, x_range: Range1d) -> None:
+        """Downsample again whenever the range changes."""
         if self.full is None:
             return
         arguments = {"full": self.full, "view": self.view, "range": x_range, "keys": self.keys, "bins": BINS}
-        callback = CustomJS(args=arguments, code=SCRIPT)
+        callback = CustomJS(args=arguments, code=source("downsample.js"))
         x_range.js_on_change("start", callback)
         x_range.js_on_change("end", callback)
 
 
-def panel(x_range: Any, label: str, height: int, *, last: bool, unit: str = "s") -> Any:
+def panel(x_range: Range1d, label: str, height: int, *, last: bool) -> figure:
     """An empty plot over time."""
     plot = figure(
         height=height,
@@ -53,7 +54,7 @@ def panel(x_range: Any, label: str, height: int, *, last: bool, unit: str = "s")
         tools=TOOLS,
         sizing_mode="stretch_width",
         y_axis_label=label,
-        x_axis_label=f"time [{unit}]" if last else None,
+        x_axis_label="time [s]" if last else None,
         output_backend="canvas",
     )
     zoom = BoxZoomTool(dimensions="width")
@@ -66,26 +67,28 @@ def panel(x_range: Any, label: str, height: int, *, last: bool, unit: str = "s")
     return plot
 
 
-def legend(plot: Any) -> None:
+def legend(plot: figure) -> None:
     """One line above the plot; a click hides a curve."""
     if not plot.legend:
         return
     plot.add_layout(plot.legend[0], "above")
-    plot.legend[0].orientation = "horizontal"
-    plot.legend[0].click_policy = "hide"
-    plot.legend[0].border_line_color = None
-    plot.legend[0].padding = 2
-    plot.legend[0].label_text_font_size = "12px"
+    plot.legend[0].update(
+        orientation="horizontal",
+        click_policy="hide",
+        border_line_color=None,
+        padding=2,
+        label_text_font_size="12px",
+    )
 
 
 def time_range(time: np.ndarray) -> Range1d:
-    """The whole record; one cannot pan out of it."""
+    """The whole record, which also bounds panning and zooming."""
     first, last = float(time[0]), float(time[-1])
     return Range1d(start=first, end=last, bounds=(first, last), min_interval=(last - first) * 1e-6 or None)
 
 
-def shade_test(plot: Any, time: np.ndarray, test: slice | None, *, named: bool = True) -> None:
-    """Grey behind the samples that nothing was learnt from."""
+def shade_test(plot: figure, time: np.ndarray, test: slice | None, *, named: bool = True) -> None:
+    """A grey background behind the test samples, which inference did not use."""
     if test is None:
         return
     left, right = float(time[test.start]), float(time[test.stop - 1])
@@ -97,8 +100,8 @@ def shade_test(plot: Any, time: np.ndarray, test: slice | None, *, named: bool =
     )
 
 
-def data_figure(view: DataView) -> Any:
-    """Inputs and outputs of a record, one plot each, zoomed together."""
+def data_figure(view: DataView) -> Column:
+    """Inputs and outputs of a record, one plot each, on a common range."""
     record = view.record
     x_range = time_range(record.time)
     plots = []
@@ -111,7 +114,7 @@ def data_figure(view: DataView) -> Any:
             plot.step("time", "value", source=series.view, color=colour, mode="after")
         else:
             plot.line("time", "value", source=series.view, color=colour)
-        if np.any(np.isnan(values)):  # a sample between missing ones has no line
+        if np.any(np.isnan(values)):  # no line reaches a sample between missing ones
             plot.scatter("time", "value", source=series.view, color=colour, size=2)
         shade_test(plot, record.time, view.test, named=j == 0)
         series.follow(x_range)
@@ -119,8 +122,8 @@ def data_figure(view: DataView) -> Any:
     return column(*plots, sizing_mode="stretch_width")
 
 
-def fit_figure(run: RunView, output: str) -> Any:
-    """Measured and simulated, with a band over the posterior; the error below."""
+def fit_figure(run: RunView, output: str) -> Column:
+    """Measured and simulated output with a 90 % band over the posterior; the error below."""
     record = run.simulation.record
     measured = np.asarray(record.outputs[output])
     mean = run.simulation.mean(output)
@@ -149,15 +152,14 @@ def fit_figure(run: RunView, output: str) -> Any:
     return column(top, bottom, sizing_mode="stretch_width")
 
 
-def states_figure(states: States, record: Record, names: Sequence[str], units: Mapping[str, str]) -> Any:
+def states_figure(states: States, names: Sequence[str], units: Mapping[str, str]) -> Column:
     """Smoothed states with bands of two standard deviations."""
     x_range = time_range(states.time)
     plots = []
     for j, name in enumerate(names):
         low, high = states.band(name)
         series = Series({"time": states.time, "mean": states.mean[name], "low": low, "high": high}, ["mean"])
-        label = f"{name} [{units[name]}]" if units.get(name) else name
-        plot = panel(x_range, label, 180, last=j == len(names) - 1)
+        plot = panel(x_range, labelled(name, units), 180, last=j == len(names) - 1)
         plot.varea("time", "low", "high", source=series.view, color=BLUE, alpha=0.3)
         plot.line("time", "mean", source=series.view, color=BLUE)
         series.follow(x_range)

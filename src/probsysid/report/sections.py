@@ -1,0 +1,252 @@
+"""From the views to what each section lays out: numbers become text, signals become figures.
+
+A function that returns nothing (an empty list or None) leaves its section out of the page.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from probsysid.posterior.diagnostics.residuals import analyse, verdict
+from probsysid.report.html.formatting import plain, shown, with_uncertainty
+from probsysid.report.html.rendering import InteractiveFigures
+from probsysid.report.html.residuals import residual_figures
+from probsysid.report.html.sampling import sampling_figure
+from probsysid.report.html.series import data_figure, fit_figure, states_figure
+from probsysid.report.settings import RunSettings
+from probsysid.report.views import (
+    Content,
+    DataView,
+    Drawing,
+    Integration,
+    ModelView,
+    OutputResiduals,
+    ParameterRow,
+    Parameters,
+    ParameterTable,
+    RecordStates,
+    RecordSummary,
+    RunFit,
+    Sampling,
+    Settings,
+    Summary,
+    Table,
+    record_name,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_IN_CORNER = 10
+"""Number of unknowns up to which all pairs are drawn: with more, the panels are too small to read."""
+
+MOST_TILES = 8
+
+FEW_ACCEPTED = 0.1
+"""Median acceptance rate below which the report warns."""
+
+WORDS = {"noise": "noise of", "model_error": "model error of", "initial": "initial value of"}
+"""Descriptions of the quantities that are not parameters, by the first part of their names."""
+
+
+def summary(content: Content) -> Summary:
+    """The result in short, of the model with the highest evidence."""
+    best = max(content.models, key=lambda model: model.posterior.log_evidence)
+    posterior = best.posterior
+    scores = [
+        (f"{values['fit_percent']:.1f} %", f"fit of {output}, {'training' if which == 'train' else 'test'}, {run.name}")
+        for run in best.runs
+        for which, outputs in run.scores.items()
+        for output, values in outputs.items()
+    ]
+    tiles = [
+        (f"{posterior.log_evidence:.1f}", f"log evidence{_error(posterior.log_evidence_error)}"),
+        *scores,
+        (f"{posterior.ess:.0f} of {len(posterior.weights)}", "effective particles"),
+        (f"{sum(r.samples for r in posterior.records)}", "training samples"),
+    ]
+    return Summary(
+        models=len(content.models),
+        best=best.name,
+        tiles=tiles[:MOST_TILES],
+        parameters=parameter_table(best),
+        verdict=posterior.verdict,
+        problems=[f"{model.name}: {text}" for model in content.models for text in model.problems],
+    )
+
+
+def _error(value: float) -> str:
+    return f" (± {value:.2f})" if np.isfinite(value) else ""
+
+
+def comparison(frame: pd.DataFrame) -> Table:
+    """Models by evidence, the best first."""
+    rows = [
+        [name, f"{row.log_evidence:.2f}{_error(row.error)}", f"{row.below_best:.2f}", _probability(row.probability)]
+        for name, row in frame.iterrows()
+    ]
+    return Table(rows, ["model", "log evidence", "below the best", "probability"], numeric=(1, 2, 3), best=True)
+
+
+def _probability(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else "under 0.001"
+
+
+def record_summary(view: DataView, figures: InteractiveFigures) -> RecordSummary:
+    """Size, sampling, ranges and channels of a record."""
+    record = view.record
+    rows: list[tuple[str, object]] = [("file", view.file)] if view.file else []
+    rows += [
+        ("samples", record.samples),
+        ("step", "not uniform" if record.dt is None else f"{plain(record.dt)} s"),
+        ("duration", f"{plain(record.duration)} s"),
+    ]
+    for word, part in (("training", view.train), ("test", view.test)):
+        if part is not None:
+            times = f"{record.time[part.start]:.6g} to {record.time[part.stop - 1]:.6g} s"
+            rows.append((word, f"samples {part.start} to {part.stop - 1} ({times})"))
+    rows += [("input", f"{record.label(name)}, {word} between samples") for name, word in record.intersample.items()]
+    for name, values in record.outputs.items():
+        missing = int(np.sum(np.isnan(values)))
+        rows.append(("output", f"{record.label(name)}{f', {missing} missing' if missing else ''}"))
+    rows += [("remark", note) for note in view.notes]
+    return RecordSummary(Table(rows), figures.add(data_figure(view)))
+
+
+def ordered(model: ModelView) -> list[str]:
+    """Names of all inferred quantities, parameters first, in the model's order."""
+    names = list(model.posterior.columns)
+    order = {name: i for i, name in enumerate(model.parameters)}
+    return sorted(names, key=lambda name: (order.get(name.split("[")[0], len(order)), names.index(name)))
+
+
+def parameter_table(model: ModelView) -> ParameterTable:
+    """One row per unknown, then the constants that were given."""
+    frame = model.posterior.table()
+    rows = []
+    for name in ordered(model):
+        row = frame.loc[name]
+        mean, sd, low, high = (with_uncertainty(row[key], row["sd"]) for key in ("mean", "sd", "q05", "q95"))
+        description = model.descriptions.get(name, _meaning(name))
+        rows.append(ParameterRow(name, description, mean, sd, f"{low} … {high}", row["unit"], row["flags"]))
+    for name, (value, unit) in model.fixed.items():
+        description = model.descriptions.get(name, "")
+        rows.append(ParameterRow(name, description, plain(value), "given", "", unit, given=True))
+    return ParameterTable(rows, described=bool(model.descriptions), flagged=bool((frame["flags"] != "").any()))
+
+
+def _meaning(name: str) -> str:
+    """`noise.y` -> noise of y; empty for a parameter."""
+    kind, _, rest = name.partition(".")
+    word = WORDS.get(kind.split("[")[0])
+    return f"{word} {rest}" if rest and word else ""
+
+
+def parameters(model: ModelView, *, listed: bool) -> Parameters:
+    """Marginals, priors and pairs of the unknowns; their table too if `listed`."""
+    from probsysid.report.figures.corner import plot_corner
+    from probsysid.report.figures.marginals import plot_marginals
+
+    posterior, names = model.posterior, ordered(model)
+    frame = posterior.table()
+    corner = None
+    if 2 <= len(names) <= MOST_IN_CORNER:
+        corner = drawing(lambda: plot_corner(posterior, names), "Every pair of unknowns: draws and correlations")
+    return Parameters(
+        listed=parameter_table(model) if listed else None,
+        flagged=any(frame["flags"]),
+        marginals=drawing(lambda: plot_marginals(posterior), "Prior and posterior of every unknown"),
+        priors=Table([(name, frame.loc[name, "prior"]) for name in names], ["", "prior"]),
+        corner=corner,
+    )
+
+
+def drawing(draw: "Callable[[], Figure]", description: str) -> Drawing:
+    """A figure as PNG; a posterior that is a single point may have none."""
+    import matplotlib.pyplot as plt
+
+    try:
+        figure = draw()
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return Drawing(description, None)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=130)
+    plt.close(figure)
+    return Drawing(description, buffer.getvalue())
+
+
+def integration(model: ModelView) -> Integration | None:
+    """Accuracy of the solver, where it was checked."""
+    shares = RunSettings.of(model.posterior).uncertainty
+    sources = list(dict.fromkeys(source for row in shares.values() for source in row))
+    rows = [[name, *(shown(row.get(source, "")) for source in sources)] for name, row in shares.items()]
+    table = Table(rows, ["", *sources], numeric=range(1, len(sources) + 1)) if rows else None
+    return Integration(model.posterior.verdict, table) if model.posterior.verdict or table else None
+
+
+def fits(model: ModelView, figures: InteractiveFigures) -> Sequence[RunFit]:
+    """Scores and a figure per output for every free run."""
+    found = []
+    for run in model.runs:
+        rows = [
+            ["training" if which == "train" else which, output, plain(values["rmse"]), f"{values['fit_percent']:.2f} %"]
+            for which, outputs in run.scores.items()
+            for output, values in outputs.items()
+        ]
+        scores = Table(rows, ["range", "output", "rmse", "fit"], numeric=(2, 3)) if rows else None
+        keys = [figures.add(fit_figure(run, output)) for output in run.simulation.scored]
+        found.append(RunFit(run.name, scores, run.start, keys))
+    return found
+
+
+def smoothed_states(model: ModelView, figures: InteractiveFigures) -> Sequence[RecordStates]:
+    """Smoothed states of every training record."""
+    found = []
+    units, names = RunSettings.of(model.posterior).units, model.posterior.problem.model.physical_names
+    for index, states in model.states.items():
+        record, samples = model.posterior.records[index], len(states.time)
+        key = figures.add(states_figure(states, names, units))
+        found.append(RecordStates(record_name(record, index), key, samples if samples < record.samples else None))
+    return found
+
+
+def residuals(model: ModelView, figures: InteractiveFigures) -> Sequence[OutputResiduals]:
+    """One-step prediction errors of every output, where there are enough of them to judge."""
+    parts = []
+    for index, states in model.states.items():
+        record = model.posterior.records[index][: len(states.time)]
+        for output, innovations in states.innovations.items():
+            found = analyse(innovations, record.outputs.get(output))
+            if found is None:
+                continue
+            text = verdict(f"{output}, {record_name(record, index)}", found)
+            keys = [figures.add(plot) for plot in residual_figures(found, record)]
+            parts.append(OutputResiduals(text, found.white, keys))
+    return parts
+
+
+def sampling(model: ModelView, figures: InteractiveFigures) -> Sampling:
+    """Cost of the run, and its effective sample size and acceptance rates."""
+    history, settings = model.posterior.rejuvenations(), RunSettings.of(model.posterior)
+    return Sampling(
+        particles=settings.particles,
+        rejuvenations=len(history),
+        sweeps=f"{settings.sweeps:.0f}",
+        seconds=f"{settings.seconds:.0f}",
+        lost=settings.lost,
+        rarely_accepted=bool(len(history)) and float(history["acceptance"].median()) < FEW_ACCEPTED,
+        figure=figures.add(sampling_figure(model.posterior)),
+    )
+
+
+def settings(content: Content) -> Settings:
+    """Settings of every model, the study file and the versions of libraries."""
+    tables = []
+    for model in content.models:
+        rows = [(key, shown(value)) for key, value in RunSettings.of(model.posterior).listed.items()]
+        tables.append((f"Settings of {model.name}" if len(content.models) > 1 else "Settings", Table(rows)))
+    versions = Table(list(content.versions.items())) if content.versions else None
+    return Settings(tables, content.study, versions)

@@ -1,0 +1,73 @@
+"""The report of a study: its records, models and results as the views of a page."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pandas as pd
+
+from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.states import States
+from probsysid.report.page import write_page
+from probsysid.report.views import Content, DataView, ModelView, RunView
+from probsysid.study.freerun import FreeRun
+from probsysid.study.mathml import equation_of_motion, output_equation
+from probsysid.study.resolve import CandidateModel, ResolvedStudy
+
+
+class Result(Protocol):
+    """What the report reads of `run.CandidateResult`, which cannot be imported here: `run` writes reports."""
+
+    @property
+    def candidate(self) -> CandidateModel: ...
+    @property
+    def posterior(self) -> Posterior: ...
+    @property
+    def states(self) -> Mapping[int, States]: ...
+    @property
+    def runs(self) -> Sequence[FreeRun]: ...
+    @property
+    def problems(self) -> Sequence[str]: ...
+
+
+def write_study_page(
+    path: Path,
+    plan: ResolvedStudy,
+    results: Sequence[Result],
+    study: str,
+    comparison: pd.DataFrame | None,
+    versions: Mapping[str, str],
+) -> None:
+    """Write the report of a study; `study` is its file as used, `comparison` one row per model, None for one model."""
+    content = Content(
+        title=plan.title,
+        data=[DataView(m.name, m.record, m.train, m.test, m.notes, str(m.section.file)) for m in plan.measured],
+        models=[model_view(result) for result in results],
+        comparison=comparison,
+        study=study,
+        versions=versions,
+    )
+    write_page(path, content)
+
+
+def model_view(result: Result) -> ModelView:
+    """One model with its equations typeset, and its free runs that stayed finite."""
+    candidate, formulas = result.candidate, result.candidate.formulas
+    coordinates = formulas.coordinates
+    motion = [equation_of_motion(c, coordinates[c], e, coordinates) for c, e in formulas.equations.items()]
+    outputs = [output_equation(name, e, coordinates) for name, e in formulas.outputs.items()]
+    return ModelView(
+        name=candidate.name,
+        posterior=result.posterior,
+        equations=[*motion, *outputs],
+        parameters=list(candidate.parameters),
+        descriptions=candidate.descriptions,
+        fixed={n: (s.fixed, s.unit) for n, s in candidate.parameters.items() if s.fixed is not None},
+        states=result.states,
+        runs=[
+            RunView(run.measured.name, run.simulation, run.train, run.test, run.scores(), run.start)
+            for run in result.runs
+            if run.finite
+        ],
+        problems=result.problems,
+    )

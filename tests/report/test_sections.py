@@ -1,0 +1,88 @@
+"""What each section lays out, before any template."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probsysid as ps
+from probsysid.report import sections
+from probsysid.report.html.rendering import InteractiveFigures
+from probsysid.report.views import Content, DataView, ModelView
+from tests.study.small import fitted
+
+
+@pytest.fixture(scope="module")
+def posterior() -> ps.Posterior:
+    return ps.Posterior.load(fitted() / "lag-results" / "posterior.nc")
+
+
+def test_integration_shows_the_verdict_and_the_shares(posterior: ps.Posterior) -> None:
+    shares = {"x": {"noise": 0.9, "integration": 0.1}, "y": {"noise": 0.5}}
+    changed = {"solver_verdict": "two steps per sample suffice", "uncertainty": shares}
+    found = sections.integration(ModelView("lag", replace(posterior, settings=changed)))
+    assert found is not None and found.shares is not None
+    assert found.verdict == "two steps per sample suffice"
+    assert found.shares.head == ["", "noise", "integration"]
+    assert found.shares.rows == [["x", "0.9", "0.1"], ["y", "0.5", ""]]
+    assert sections.integration(ModelView("lag", replace(posterior, settings={}))) is None
+
+
+def test_quantities_come_in_the_models_order_and_given_ones_last(posterior: ps.Posterior) -> None:
+    model = ModelView("lag", posterior, parameters=["b", "a"], descriptions={"b": "gain"}, fixed={"g": (9.81, "m/s^2")})
+    table = sections.parameter_table(model)
+    assert [row.name for row in table.rows] == ["b", "a", "initial.h", "g"]
+    assert [row.description for row in table.rows] == ["gain", "", "initial value of h", ""]
+    given = table.rows[-1]
+    assert (given.mean, given.sd, given.unit, given.given) == ("9.81", "given", "m/s^2", True)
+    assert table.described
+
+
+def test_the_summary_is_of_the_best_model(posterior: ps.Posterior) -> None:
+    better = replace(posterior, evidence_by_population=posterior.evidence_by_population + 3.0)
+    found = sections.summary(
+        Content("", [], [ModelView("lag", posterior), ModelView("other", better, problems=["no"])])
+    )
+    assert (found.models, found.best, found.problems) == (2, "other", ["other: no"])
+    assert found.tiles[0][0] == f"{posterior.log_evidence + 3:.1f}"
+
+
+def test_small_probabilities_are_not_rounded_to_zero() -> None:
+    frame = pd.DataFrame(
+        {
+            "log_evidence": [2.0, -7.0],
+            "error": [0.1, np.nan],
+            "below_best": [0.0, 9.0],
+            "probability": [0.9999, 0.0001],
+        },
+        index=["lag", "other"],
+    )
+    rows = sections.comparison(frame).rows
+    assert rows == [["lag", "2.00 (± 0.10)", "0.00", "1.000"], ["other", "-7.00", "9.00", "under 0.001"]]
+
+
+def test_a_record_in_words() -> None:
+    values = np.array([0.0, np.nan, 2.0, 3.0])
+    record = ps.Record({"u": np.arange(4.0)}, {"y": values}, time=[0.0, 1.0, 2.5, 3.0], units={"y": "m"})
+    figures = InteractiveFigures()
+    found = sections.record_summary(DataView("r", record, slice(0, 2), slice(2, 4), ["cut"], "r.csv"), figures)
+    assert [tuple(row) for row in found.facts.rows] == [
+        ("file", "r.csv"),
+        ("samples", 4),
+        ("step", "not uniform"),
+        ("duration", "3 s"),
+        ("training", "samples 0 to 1 (0 to 1 s)"),
+        ("test", "samples 2 to 3 (2.5 to 3 s)"),
+        ("input", f"u, {record.intersample['u']} between samples"),
+        ("output", "y [m], 1 missing"),
+        ("remark", "cut"),
+    ]
+    assert list(figures.models) == [found.figure]
+
+
+def test_a_posterior_without_spread_has_no_drawing() -> None:
+    def draw() -> None:
+        raise np.linalg.LinAlgError
+
+    assert sections.drawing(draw, "marginals").png is None
