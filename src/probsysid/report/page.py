@@ -12,6 +12,7 @@ from bokeh.resources import Resources
 from markupsafe import Markup, escape
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import write_atomically
 from probsysid._version import __version__
 from probsysid.report.html import residuals
 from probsysid.report.html.elements import PageSection, document, join, paragraph, picture, table, warning
@@ -19,7 +20,6 @@ from probsysid.report.html.formatting import plain, with_uncertainty
 from probsysid.report.html.sampling import sampling_figure
 from probsysid.report.html.series import data_figure, fit_figure, states_figure
 from probsysid.report.views import Content, DataView, ModelView, RunView
-from probsysid.smc.checkpoint import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
