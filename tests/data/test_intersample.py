@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probsysid._internal.errors import InputError
-from probsysid.data.intersample import BandLimited, FunctionInput, Intersample, Linear, ZeroOrderHold, burg
+from probsysid.data.band_limited import BandLimited, burg
+from probsysid.data.intersample import FunctionInput, Intersample, Linear, ZeroOrderHold
 
 KNOTS = np.array([0.0, 0.1, 0.4, 0.5, 1.0])
 VALUES = np.array([1.0, 3.0, 2.0, -1.0, 0.5])

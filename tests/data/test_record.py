@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 
 from probsysid._internal.errors import InputError
-from probsysid.data.record import Record, uniform_step
+from probsysid.data.record import Record
+from probsysid.data.time_axis import uniform_step
 
 T = 50
 RNG = np.random.default_rng(0)
