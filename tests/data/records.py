@@ -7,9 +7,7 @@ import numpy as np
 from probsysid import Record
 
 T = 50
-RNG = np.random.default_rng(0)
-FORCE = RNG.standard_normal(T)
-POSITION = RNG.standard_normal(T)
+FORCE, POSITION = np.random.default_rng(0).standard_normal((2, T))
 WORDS = ["zoh", "linear", "bandlimited", "periodic"]
 
 

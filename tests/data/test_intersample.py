@@ -126,8 +126,8 @@ def test_function_errors():
 # Properties of all kinds
 
 
-# Values go up to 10.  The largest error is that of band-limited signals on their finer grid: 2e-10 for the worst of 4000
-# random records of up to 30 samples.
+# Values go up to 10.  The largest error is that of band-limited signals on their finer grid: 2e-10 for the worst of
+# 4000 random records of up to 30 samples.
 CLOSE = 1e-9
 
 
