@@ -26,7 +26,7 @@ def test_priors_in_words(prior: Any, expected: str) -> None:
     assert describe_prior(prior) == expected
 
 
-def test_models_are_told_apart_by_their_equations() -> None:
+def test_models_are_distinguished_by_their_equations() -> None:
     def decay(power: int, table: list[float]) -> Model:
         values = jnp.array(table)
         return Model({"x": 1}, lambda s, u, p: {"x": -p.k * s.x**power + values[0]})

@@ -25,7 +25,7 @@ class TreeSpec:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Once, because every call of a compiled function asks for it, and a structure of numpyro's priors is large.
+        # Once, because every call of a compiled function needs it, and the structure of numpyro's priors is large.
         object.__setattr__(self, "_hash", hash((self.tree, self.shapes, self.dtypes)))
 
     def __hash__(self) -> int:

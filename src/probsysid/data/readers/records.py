@@ -68,14 +68,11 @@ def read_record(
     _check_lengths(table, values, channels, None if time is None else len(sampling.time))
     for key, channel in driving.items():
         _check_known(table, channel, values[key])
-    axis: dict[str, Any] = {"time": sampling.time} if sampling.dt is None else {"dt": sampling.dt}
-    if sampling.dt is not None and len(sampling.time):
-        axis["start"] = float(sampling.time[0])
     try:
         record = Record(
             {key: values[key] for key in driving},
             {key: values[key] for key in measured},
-            **axis,
+            **_axis(sampling),
             intersample={key: channel.intersample for key, channel in driving.items()},
             units={key: c.unit for key, c in channels.items() if c.unit},
             name=name or table.path.name,
@@ -91,6 +88,13 @@ def _channels(given: Mapping[str, Column] | None) -> dict[str, Channel]:
 
 def _values(table: Table, channel: Channel) -> np.ndarray:
     return channel.scale * table.numbers(channel.column) + channel.offset
+
+
+def _axis(sampling: Sampling) -> dict[str, Any]:
+    """The time axis as arguments of `Record`."""
+    if sampling.dt is None:
+        return {"time": sampling.time}
+    return {"dt": sampling.dt} | ({"start": float(sampling.time[0])} if len(sampling.time) else {})
 
 
 def _check_lengths(
