@@ -13,8 +13,8 @@ needs no assumptions and is second-order accurate for any smooth signal.  Where 
 selects the limit.
 """
 
-import collections.abc
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ from probsysid.data.time_axis import SAME_TIME, Times, rounding
 
 Word = Literal["zoh", "linear", "bandlimited", "periodic"]  # what users write in `Record(intersample=...)`
 Side = Literal["left", "right"]
-Function = collections.abc.Callable[[Any], Any]  # of the time in seconds
+Function = Callable[[Any], Any]  # of the time in seconds
 Knots = Float[np.ndarray, "knots"]  # the times of the samples, or the samples
 Points = Float[np.ndarray, "points"]  # any times, or the values there
 Grid = Float[np.ndarray, "T substeps"]
