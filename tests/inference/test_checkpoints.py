@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import probsysid as ps
+from probsysid._internal.files import locked, write_atomically
 from probsysid.smc import checkpoint
 from tests import duffing
 
@@ -79,9 +80,9 @@ def test_sigkill_at_random_moments_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    with checkpoint.locked(path):
+    with locked(path):
         holder = (
-            "from pathlib import Path; from probsysid.smc.checkpoint import locked\n"
+            "from pathlib import Path; from probsysid._internal.files import locked\n"
             f"with locked(Path({str(path)!r})): pass"
         )
         other = subprocess.run([sys.executable, "-c", holder], capture_output=True, text=True)
@@ -123,13 +124,13 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
-    checkpoint.write_atomically(path, b"old")
+    write_atomically(path, b"old")
 
     def broken(*_: object) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", broken)
     with pytest.raises(OSError, match="disk full"):
-        checkpoint.write_atomically(path, b"new")
+        write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]

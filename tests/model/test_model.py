@@ -1,4 +1,4 @@
-"""Models: names, abstract evaluation, what depends on what, and the sentences that errors are made of."""
+"""Models: names, abstract evaluation, sparsity patterns and error messages."""
 
 import copy
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 
 import probsysid as ps
 from probsysid._internal.errors import did_you_mean
-from probsysid.model.namespaces import Namespace, RecordingNamespace, UnknownName
+from probsysid.model.namespaces import Namespace, RecordingNamespace, UnknownName, used_names
 from probsysid.model.sparsity import sparsity_pattern
 
 
@@ -48,26 +48,26 @@ def test_names_cannot_be_assigned() -> None:
         s.x = 2.0
 
 
-def test_discovery_remembers_what_was_asked_in_order() -> None:
+def test_used_names_are_recorded_in_order() -> None:
     p = RecordingNamespace("parameter", {"w": 5.0}, default=1.0)
     assert (p.m, p.w, p["c"], p.m) == (1.0, 5.0, 1.0, 1.0)
-    assert p._asked == ["m", "w", "c"]
+    assert used_names(p) == ("m", "w", "c")
 
 
 @pytest.mark.parametrize("name", ["keys", "items", "values", "get", "asked", "kind"])
-def test_no_name_is_taken(name: str) -> None:
-    """A parameter may be called what a Python mapping's method is called."""
+def test_every_name_is_free(name: str) -> None:
+    """A parameter may have the name of a method of Python's mappings."""
     model = ps.Model({"x": 1}, lambda s, u, p: {"x": -getattr(p, name) * s.x})
     assert model.parameter_names == (name,)
     assert [float(v) for v in model.highest_derivatives([2.0], [], {name: 3.0})] == [-6.0]
 
 
-def test_did_you_mean_is_silent_when_nothing_is_near() -> None:
+def test_did_you_mean_is_empty_when_nothing_is_close() -> None:
     assert did_you_mean("stifness", ["stiffness", "mass"]) == " Did you mean 'stiffness'?"
     assert did_you_mean("q", ["stiffness"]) == ""
 
 
-# What a model knows of itself
+# Names and values of a model
 
 
 def test_a_model_finds_its_names() -> None:
@@ -93,7 +93,8 @@ def test_evaluation() -> None:
     model = duffing(outputs=lambda s, u, p: {"a": s.ddx, "f": u.force, "x": 2 * s.x + s.dx})
     parameters = {"m": 2.0, "c": 0.5, "k": 3.0, "k3": 4.0}
     (acceleration,) = model.highest_derivatives([0.5, -1.0], [10.0], parameters)
-    assert float(acceleration) == pytest.approx((10 + 0.5 - 1.5 - 4 * 0.125) / 2, rel=1e-15)
+    # All numbers are multiples of 1/16: exact in floating point.
+    assert float(acceleration) == (10 + 0.5 - 1.5 - 4 * 0.125) / 2
     assert [float(v) for v in model.measured([0.5, -1.0], [7.0], [10.0], parameters)] == [7.0, 10.0, 0.0]
 
 
@@ -113,7 +114,7 @@ def test_numbers_may_be_whole_or_constant() -> None:
 
 
 def test_abstract_evaluation_computes_nothing() -> None:
-    """The functions see tracers only: no number reaches them at construction."""
+    """The functions are called with tracers only, never with numbers."""
     seen = []
 
     def dynamics(s: Any, u: Any, p: Any) -> dict[str, Any]:
@@ -125,10 +126,10 @@ def test_abstract_evaluation_computes_nothing() -> None:
     assert seen and all(isinstance(x, jax.core.Tracer) for x in seen)
 
 
-# Dependence
+# Sparsity
 
 
-def test_dependence_of_a_model() -> None:
+def test_sparsity_of_a_model() -> None:
     model = ps.Model(
         {"x": 2, "z": 1},
         lambda s, u, p: {"x": u.force - s.x - s.z, "z": p.a * s.dx + jnp.abs(s.z)},
@@ -160,22 +161,22 @@ _squared.defjvp(lambda primals, tangents: (_squared(primals[0]), 2 * primals[0] 
         (lambda x, y: [_squared(x), jax.nn.relu(y)], ((True, False), (False, True))),
         (lambda x, y: [jnp.where(x > 0, y, 1.0)], ((True, True),)),
         (lambda x, y: list(jax.lax.cond(x > 0, lambda a, b: (a, b), lambda a, b: (b, a), x, y)), ((True, True),) * 2),
-        # A loop's program is not looked into: all its results may depend on all its arguments.
+        # The program of a loop is not entered: all its results may depend on all its arguments.
         (lambda x, y: [jax.lax.fori_loop(0, 3, lambda i, v: v * x, 1.0), y], ((True, False), (False, True))),
         (lambda x, y: [jnp.stack([x, y])[0]], ((True, True),)),
     ],
 )
-def test_dependence_of_functions(function: Any, expected: Any) -> None:
+def test_sparsity_of_functions(function: Any, expected: Any) -> None:
     assert sparsity_pattern(function, count=2) == expected
 
 
-def test_dependence_ignores_fixed_arguments() -> None:
+def test_sparsity_ignores_fixed_arguments() -> None:
     number = jax.ShapeDtypeStruct((), float)
     found = sparsity_pattern(lambda p, u, x, y: [p["a"] * y + u[0]], {"a": number}, [number], count=2)
     assert found == ((False, True),)
 
 
-# Errors: which name, what to do
+# Errors name what is wrong and what to do
 
 
 def wrong(message: str, **changes: Any) -> Any:
@@ -218,7 +219,7 @@ def wrong(message: str, **changes: Any) -> Any:
         wrong(r"dynamics needs the value of a variable", dynamics=lambda s, u, p: {"x": float(s.x)}),
     ],
 )
-def test_a_wrong_model_is_a_sentence_at_construction(changes: dict[str, Any], message: str) -> None:
+def test_a_wrong_model_is_refused_at_construction(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ps.InputError, match=message):
         duffing(**changes)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from probsysid import InputError, Sampler
+from probsysid._internal.files import locked, write_atomically
 from probsysid.smc import checkpoint, ibis
 from probsysid.smc.history import History
 from tests.smc.conjugate import Regression
@@ -41,7 +42,7 @@ def test_a_run_goes_on_as_if_it_had_not_been_written(tmp_path: Path, stop: int) 
     run, history = run_until(stop)
     path = tmp_path / "run.npz"
     extra = {"note": np.array([1.0, np.nan])}
-    checkpoint.write_atomically(path, checkpoint.pack(run, history, "mark", extra))
+    write_atomically(path, checkpoint.pack(run, history, "mark", extra))
     loaded, log, more = checkpoint.unpack(path, "mark")
     np.testing.assert_array_equal(more["note"], extra["note"])
     assert_same(run_until(12, loaded, log), run_until(12))
@@ -49,7 +50,7 @@ def test_a_run_goes_on_as_if_it_had_not_been_written(tmp_path: Path, stop: int) 
 
 def test_a_foreign_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    checkpoint.write_atomically(path, checkpoint.pack(*run_until(3), "one"))
+    write_atomically(path, checkpoint.pack(*run_until(3), "one"))
     with pytest.raises(InputError, match=r"run\.npz belongs to another problem: the model, priors, data"):
         checkpoint.unpack(path, "another")
     checkpoint.unpack(path)
@@ -102,7 +103,7 @@ def test_another_format_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_lock_is_released(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "run.npz"
-    with checkpoint.locked(path), pytest.raises(InputError, match="in use"), checkpoint.locked(path):
+    with locked(path), pytest.raises(InputError, match="in use"), locked(path):
         pass
-    with checkpoint.locked(path):
+    with locked(path):
         pass

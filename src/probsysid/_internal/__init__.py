@@ -1,1 +1,4 @@
-"""Support that every other folder uses: JAX's set-up, errors, checks of values, files, worker threads."""
+"""Support for all other folders: JAX's configuration, errors, validation, files, packed trees and a background thread.
+
+Nothing here knows of records, models or samplers.
+"""

@@ -1,4 +1,4 @@
-"""Errors that users meet, and the sentences they are made of."""
+"""Errors and warnings that users see."""
 
 import difflib
 import warnings
@@ -7,29 +7,29 @@ from contextlib import contextmanager
 
 
 class InputError(ValueError):
-    """The input is wrong: the message says what, where, and what to do."""
+    """The input is wrong; the message says what, where, and what to do."""
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """` Did you mean 'x'?` with the nearest valid name, or nothing when none is near."""
+    """` Did you mean 'x'?` with the closest valid name, or an empty text if none is close."""
     near = difflib.get_close_matches(str(name), [str(v) for v in valid], n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class ModelWarning(UserWarning):
-    """The data disagree with the model: the message says how, and what to do."""
+    """The data contradict the model; the message says how, and what to do."""
 
 
 @contextmanager
 def said_later() -> Iterator[None]:
-    """For programs that show a posterior's doubts in their own way."""
+    """Suppress `ModelWarning`, for callers that show these messages in their own output."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)
         yield
 
 
 class SamplingError(RuntimeError):
-    """Sampling cannot go on; `sample` is the index at which it stopped, if there is one."""
+    """Sampling cannot continue; `sample` is the index at which it stopped, if there is one."""
 
     def __init__(self, message: str, sample: int | None = None):
         super().__init__(message)

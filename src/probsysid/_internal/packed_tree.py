@@ -1,37 +1,51 @@
-"""Trees of numbers taken apart: what they look like, and the numbers in one array.
+"""A tree of arrays as a static description of its structure and one flat array of its numbers.
 
-Programs are compiled for a form and get the numbers as one argument: each handed over by itself would cost as much as
-all in one array.
+Programs are compiled for a `TreeSpec` and take the numbers as a single argument: passing each array of the tree by
+itself costs as much per array as passing all of them in one.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """A tree without its numbers."""
+    """A tree without its numbers: hashable, so that it can be a static argument of a compiled function."""
 
-    tree: Any
+    tree: jax.tree_util.PyTreeDef
     shapes: tuple[tuple[int, ...], ...]
-    kinds: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Once, because every call of a compiled function needs it, and the structure of numpyro's priors is large.
+        object.__setattr__(self, "_hash", hash((self.tree, self.shapes, self.dtypes)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Callable[..., "TreeSpec"], tuple[Any, ...]]:
+        """Without the hash: Python's hashes of text differ between processes."""
+        return TreeSpec, (self.tree, self.shapes, self.dtypes)
 
     @classmethod
-    def of(cls, tree: Any) -> "tuple[TreeSpec, np.ndarray]":
-        """Its form, and its numbers in one array."""
+    def pack(cls, tree: Any) -> "tuple[TreeSpec, Float[np.ndarray, 'numbers']]":
+        """The description of a tree, and its numbers in one array."""
         leaves, structure = jax.tree.flatten(tree)
         arrays = [np.asarray(leaf) for leaf in leaves]
         numbers = np.concatenate([np.empty(0), *(array.ravel().astype(float) for array in arrays)])
         return cls(structure, tuple(a.shape for a in arrays), tuple(a.dtype.str for a in arrays)), numbers
 
-    def filled(self, numbers: Any) -> Any:
-        """The tree with its numbers."""
+    def unpack(self, numbers: Float[Array | np.ndarray, "numbers"]) -> Any:
+        """The tree with these numbers; may be called inside a compiled function."""
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
         parts = jnp.split(numbers, ends[:-1]) if len(ends) else []
-        given = zip(parts, self.shapes, self.kinds, strict=True)
-        return jax.tree.unflatten(self.tree, [part.reshape(shape).astype(kind) for part, shape, kind in given])
+        given = zip(parts, self.shapes, self.dtypes, strict=True)
+        return jax.tree.unflatten(self.tree, [part.reshape(shape).astype(dtype) for part, shape, dtype in given])

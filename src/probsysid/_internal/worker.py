@@ -1,15 +1,15 @@
-"""Work that is done step by step, in the caller's thread or in one of its own, never in both at once."""
+"""Work done step by step, in the calling thread or in a background thread, never in both at once."""
 
 import threading
 from collections.abc import Callable
 
 
 class BackgroundWorker:
-    """Calls `step` until it says that nothing is left to do.
+    """Calls `step` repeatedly until it returns False: nothing is left to do.
 
-    An exception ends the work; in the thread of its own it is kept and raised by the next call of `check`, `here` or
-    `wait`.  The thread lasts as long as there is work.  When the program ends, it finishes the step at hand: Python
-    waits for it, and the main thread counts as ended by then.
+    An exception ends the work.  An exception in the background thread is stored and raised once, by the next call of
+    `check`, `here` or `wait`.  The thread lives only while there is work.  At interpreter exit it completes the current
+    step: Python joins the thread, and by then the main thread counts as ended.
     """
 
     def __init__(self, step: Callable[[], bool]):
@@ -17,29 +17,29 @@ class BackgroundWorker:
         self._changed = threading.Condition()
         self._wanted = False
         self._worker: object | None = None
-        """A token of whoever is at work."""
+        """A token of the thread that is working; None if none is."""
         self._stopping = False
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """See to it that somebody is at work; returns at once."""
+        """Start the background thread unless a thread is working already; returns at once."""
         with self._changed:
             self._wanted, self._stopping = True, False
             if self._worker is None:
                 self._worker = worker = object()
-                self._thread = threading.Thread(target=self._aside, args=(worker,), name="probsysid: background")
+                self._thread = threading.Thread(target=self._run_thread, args=(worker,), name="probsysid: background")
                 try:
                     self._thread.start()
-                except RuntimeError:  # no more threads: nobody is at work then
+                except RuntimeError:  # the system has no more threads
                     self._rest(worker)
                     raise
 
     def here(self) -> None:
-        """Work in this thread until nothing is left; where the other thread is at it, let it finish."""
+        """Work in this thread until nothing is left; if the background thread is working, wait for it instead."""
         worker = object()
         try:
-            with self._changed:  # the other thread keeps its failure before it rests: none is left behind
+            with self._changed:  # the thread stores its failure before it rests, so that none is missed here
                 self.check()
                 self._wanted, self._stopping = True, False
                 if self._worker is None:
@@ -51,29 +51,29 @@ class BackgroundWorker:
         self.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until nobody is at work any more, or so many seconds; whether it has come to that."""
+        """Wait until no thread is working, or `timeout` seconds; whether none is working now."""
         with self._changed:
             idle = self._changed.wait_for(lambda: self._worker is None, timeout)
         self.check()
         return idle
 
     def check(self) -> None:
-        """Raise what has gone wrong in the thread, once."""
+        """Raise the exception of the background thread, once."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def stop(self, *, wait: bool) -> None:
-        """Finish the step at hand and begin no other."""
+        """Complete the current step and begin no other."""
         self._stopping = True
         if wait and self._thread is not None:
             self._thread.join()
 
-    def _aside(self, worker: object) -> None:
+    def _run_thread(self, worker: object) -> None:
         try:
             self._work(worker)
         except BaseException as error:
-            with self._changed:  # whoever sees the failure finds nobody at work, and can start again
+            with self._changed:  # in one step: a caller that has seen the failure can start the work again
                 self._failure = error
                 self._rest(worker)
 
@@ -83,7 +83,7 @@ class BackgroundWorker:
                 pass
 
     def _more(self, worker: object) -> bool:
-        """Whether somebody has asked for work since the last look; if not, this one is at rest from here on."""
+        """Whether work was requested since the last call; if not, this worker rests."""
         with self._changed:
             wanted, self._wanted = self._wanted, False
             if wanted and not self._stopping and threading.main_thread().is_alive():

@@ -12,6 +12,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, ModelWarning
+from probsysid._internal.files import locked, write_atomically
 from probsysid._internal.validation import is_whole
 from probsysid.data.record import Record
 from probsysid.inference.progress import ProgressBar
@@ -79,7 +80,7 @@ def identify(
     experiment = BatchTarget(problem, records, sampler.particles)
     path = None if checkpoint is None else Path(checkpoint)
     began = clock.perf_counter()
-    with disk.locked(path) if path is not None else nullcontext():
+    with locked(path) if path is not None else nullcontext():
         numbers = [data.numbers[: record.samples] for data, record in zip(experiment.data, records, strict=True)]
         mark = problem_fingerprint(problem, sampler, seed, numbers)
         run, history = _run(experiment, sampler, seed, mark, progress, path, notice)
@@ -169,7 +170,7 @@ def _run(
 
     def save(run: IBISState) -> None:
         if path is not None:
-            disk.write_atomically(path, disk.pack(run, history, mark))
+            write_atomically(path, disk.pack(run, history, mark))
 
     with ProgressBar(progress, target.samples, sampler) as bar:
 

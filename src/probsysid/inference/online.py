@@ -33,6 +33,7 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import write_atomically
 from probsysid._internal.validation import is_real
 from probsysid._internal.worker import BackgroundWorker
 from probsysid.data.record import Record
@@ -325,7 +326,7 @@ class Identifier:
         options = (stream.problem, self._sampler, stream.dt, stream.intersample, moment.seconds)
         extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
         mark = problem_fingerprint(stream.problem, self._sampler, moment.run.seed)
-        disk.write_atomically(Path(path), disk.pack(moment.run, moment.history, mark, extra))
+        write_atomically(Path(path), disk.pack(moment.run, moment.history, mark, extra))
 
     @classmethod
     def load(cls, path: str | Path) -> "Identifier":

@@ -1,21 +1,23 @@
-"""Priors and models in words, for tables, reports and fingerprints."""
+"""Priors and models as text and as digests, for tables, reports and checkpoints."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
+import numpyro.distributions as dist
+from numpy.typing import ArrayLike
 
 from probsysid.model.model import Model
 
 
-def describe_prior(prior: Any) -> str:
-    """`LogNormal(loc=-12, scale=0.3)`; truncation and other wrappers around their base."""
+def describe_prior(prior: dist.Distribution) -> str:
+    """`LogNormal(loc=-12, scale=0.3)`; a truncated or transformed distribution shows its base distribution."""
     base = getattr(prior, "base_dist", None)
     own = {name: getattr(prior, name, None) for name in prior.arg_constraints}
     shown = {name: value for name, value in own.items() if value is not None and not _derived(prior, name)}
-    arguments = [f"{name}={_number(value)}" for name, value in shown.items()]
+    arguments = [f"{name}={_rounded(value)}" for name, value in shown.items()]
     if (base is not None and not shown) or (
         base is not None and type(prior).__name__.endswith("TruncatedDistribution")
     ):
@@ -23,31 +25,31 @@ def describe_prior(prior: Any) -> str:
     return f"{type(prior).__name__}({', '.join(arguments)})"
 
 
-def _derived(prior: Any, name: str) -> bool:
-    """One of several ways to give the same thing, such as the precision next to the covariance."""
+def _derived(prior: dist.Distribution, name: str) -> bool:
+    """Whether a parameter restates another one, as the precision restates the covariance."""
     return name in ("precision_matrix", "scale_tril") and "covariance_matrix" in prior.arg_constraints
 
 
-def _number(value: Any) -> str:
+def _rounded(value: ArrayLike) -> str:
     array = np.asarray(value)
     return (
         f"{array:.6g}" if array.shape == () else np.array2string(array, precision=6, separator=", ").replace("\n", "")
     )
 
 
-def exact_numbers(given: Sequence[Any]) -> list[np.ndarray]:
-    """Every number in priors and fixed values, to the last digit: what `describe_prior` rounds.
+def exact_numbers(given: Iterable[dist.Distribution | ArrayLike]) -> list[np.ndarray]:
+    """All numbers of priors and fixed values at full precision, which `describe_prior` rounds.
 
-    Sorted within each prior: in which order numpyro lists them differs from process to process.
+    Sorted within each prior, because the order in which numpyro lists them differs between processes.
     """
     listed = [[np.asarray(leaf, dtype=float) for leaf in jax.tree.leaves(prior)] for prior in given]
     return [number for numbers in listed for number in sorted(numbers, key=lambda array: array.tobytes())]
 
 
 def model_program(model: Model) -> str:
-    """The model's equations as JAX sees them: two models with the same text behave the same.
+    """The model's equations as a JAX program: models with the same text compute the same.
 
-    Arrays that the equations close over, such as tables, count by a digest of their values.
+    Arrays that the equations close over, such as lookup tables, are represented by a digest of their values.
     """
     inputs = [jax.ShapeDtypeStruct((), float) for _ in model.input_names]
     parameters = {p: jax.ShapeDtypeStruct(model.shapes.get(p, ()), float) for p in model.parameter_names}
@@ -60,7 +62,7 @@ def model_program(model: Model) -> str:
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short text that changes when any part does.  Arrays count by their bytes."""
+    """SHA-256 digest of texts and trees of arrays; arrays enter by their bytes."""
     digest = hashlib.sha256()
     for part in parts:
         for leaf in jax.tree.leaves(part) if not isinstance(part, str) else [part]:

@@ -1,6 +1,6 @@
-"""What is known of the state at the first sample."""
+"""Checks and moments of the state at the first sample."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -11,7 +11,7 @@ from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.model.model import Model
 
 
-def check_initial_names(model: Model, initial: Mapping[str, Any]) -> None:
+def check_initial_names(model: Model, initial: Iterable[str]) -> None:
     """Raise if a name is not a physical component."""
     for name in initial:
         if name not in model.physical_names:
@@ -21,13 +21,13 @@ def check_initial_names(model: Model, initial: Mapping[str, Any]) -> None:
 
 
 def initial_moments(model: Model, initial: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Mean and standard deviation of each physical component; those not named are exactly zero."""
+    """Mean and standard deviation of each physical component; components that are not named are exactly zero."""
     check_initial_names(model, initial)
     return [gaussian_moments(name, initial.get(name, 0.0)) for name in model.physical_names]
 
 
 def gaussian_moments(name: str, value: Any) -> tuple[float, float]:
-    """Mean and standard deviation of a number (exactly known) or of a Normal distribution."""
+    """Mean and standard deviation of a number (known exactly) or of a Normal distribution."""
     if isinstance(value, dist.Normal):
         mean, sd = float(np.asarray(value.loc)), float(np.asarray(value.scale))
     elif isinstance(value, Real) or (hasattr(value, "shape") and np.shape(value) == ()):

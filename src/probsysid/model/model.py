@@ -8,8 +8,8 @@ A model is written once, for plain numbers::
         outputs=lambda s, u, p: {"position": s.x},
     )
 
-It is checked at construction by abstract evaluation: nothing runs and nothing compiles, yet a name that does not
-exist, a wrong key or a wrong shape is found and named.
+It is checked at construction by abstract evaluation: nothing is computed and nothing compiled, yet names that do not
+exist, wrong keys and wrong shapes are found and reported by name.
 """
 
 import keyword
@@ -21,13 +21,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.errors import ConcretizationTypeError, TracerArrayConversionError
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jaxtyping import Array, Float
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid.model.namespaces import Namespace, RecordingNamespace
+from probsysid.model.namespaces import Namespace, RecordingNamespace, used_names
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 
 ModelFunction = Callable[[Any, Any, Any], Mapping[str, Any]]
+"""`function(s, u, p)`, of the state, the inputs and the parameters."""
 
 MAX_ORDER = 8
 
@@ -44,9 +46,9 @@ class Model:
             derivative (`s.ddx`), since accelerometers are the usual sensor.  Default: every coordinate itself.
         shapes: shapes of parameters that are not plain numbers, e.g. `{"weights": (3,)}`.
         units: units of parameters, inputs, outputs or coordinates by name, for tables and plots.
-        name: how reports call the model.
+        name: the model's name in reports.
 
-    Parameter and input names are found by calling the functions with abstract values.
+    The names of parameters and inputs are found by calling the functions with abstract values.
     """
 
     coordinates: Mapping[str, int]
@@ -81,25 +83,26 @@ class Model:
 
     @cached_property
     def physical_names(self) -> tuple[str, ...]:
-        """The components that need an initial value: every derivative below a coordinate's order."""
+        """The components that need an initial value: every derivative below the order of its coordinate."""
         return tuple(derivative_name(c, i) for c, order in self.coordinates.items() for i in range(order))
 
     @cached_property
     def highest_names(self) -> tuple[str, ...]:
-        """The derivative that the dynamics give, one a coordinate."""
+        """The derivatives that the dynamics return, one per coordinate."""
         return tuple(derivative_name(c, order) for c, order in self.coordinates.items())
 
     @property
     def orders(self) -> tuple[int, ...]:
+        """The order of the ODE of each coordinate."""
         return tuple(self.coordinates.values())
 
-    # Evaluation, for one particle: plain numbers in, plain numbers out
+    # Evaluation for one particle: scalars in, scalars out
 
     def highest_derivatives(
         self, physical: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]
-    ) -> list[Any]:
+    ) -> list[Float[Array, ""]]:
         """The dynamics at one point, in the order of the coordinates."""
-        return self._evaluate("dynamics", self._derivatives, physical, inputs, parameters)
+        return self._evaluate(self._dynamics_program, physical, inputs, parameters)
 
     def measured(
         self,
@@ -107,9 +110,9 @@ class Model:
         highest: Sequence[Any],
         inputs: Sequence[Any],
         parameters: Mapping[str, Any],
-    ) -> list[Any]:
+    ) -> list[Float[Array, ""]]:
         """The outputs at one point, in the order of `output_names`."""
-        return self._evaluate("outputs", self._measurements, (*physical, *highest), inputs, parameters)
+        return self._evaluate(self._outputs_program, (*physical, *highest), inputs, parameters)
 
     def _derivatives(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
         s = Namespace("state", dict(zip(self.physical_names, state, strict=True)))
@@ -123,37 +126,39 @@ class Model:
         return [jnp.asarray(values[name], dtype=float) for name in self.output_names]
 
     def _evaluate(
-        self,
-        which: str,
-        function: Callable[..., list[Any]],
-        state: Sequence[Any],
-        inputs: Sequence[Any],
-        parameters: Mapping[str, Any],
-    ) -> list[Any]:
+        self, program: ClosedJaxpr, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]
+    ) -> list[Float[Array, ""]]:
         """A model function by its recorded operations.
 
-        The filter asks for it and its derivatives hundreds of times while it is being compiled; going through the
-        user's Python each time would take longer than the compilation.
+        The filter evaluates it and its derivatives hundreds of times while it is traced; running the user's Python
+        code each time would take longer than the compilation.
         """
         used = {name: parameters[name] for name in self.parameter_names}
         given = [jnp.asarray(leaf, dtype=float) for leaf in jax.tree.leaves((list(state), list(inputs), used))]
-        if which not in self._programs:
-            abstract = [jax.ShapeDtypeStruct((), float) for _ in state], self._abstract_inputs()
-            self._programs[which] = jax.make_jaxpr(function)(*abstract, self._abstract_parameters())
-        return list(jaxpr_as_fun(self._programs[which])(*given))
+        return list(jaxpr_as_fun(program)(*given))
 
     @cached_property
-    def _programs(self) -> dict[str, Any]:
-        """The operations of the model's functions, recorded once."""
-        return {}
+    def _dynamics_program(self) -> ClosedJaxpr:
+        """The operations of the dynamics."""
+        return self._recorded(self._derivatives, len(self.physical_names))
+
+    @cached_property
+    def _outputs_program(self) -> ClosedJaxpr:
+        """The operations of the outputs."""
+        return self._recorded(self._measurements, len(self.physical_names) + len(self.highest_names))
+
+    def _recorded(self, function: Callable[..., list[Any]], components: int) -> ClosedJaxpr:
+        state = [jax.ShapeDtypeStruct((), float) for _ in range(components)]
+        return jax.make_jaxpr(function)(state, self._abstract_inputs(), self._abstract_parameters())
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is saved: the functions, not their records."""
-        return {name: value for name, value in self.__dict__.items() if name != "_programs"}
+        """Without the recorded operations, which cannot be pickled."""
+        recorded = ("_dynamics_program", "_outputs_program")
+        return {name: value for name, value in self.__dict__.items() if name not in recorded}
 
     @cached_property
     def dynamics_sparsity(self) -> SparsityPattern:
-        """Which physical component each coordinate's equation can depend on."""
+        """Which physical components the equation of each coordinate can depend on."""
         count = len(self.physical_names)
 
         def equations(inputs: Sequence[Any], parameters: Mapping[str, Any], *physical: Any) -> list[Any]:
@@ -163,7 +168,7 @@ class Model:
 
     @cached_property
     def outputs_sparsity(self) -> SparsityPattern:
-        """Which physical component or highest derivative each output can depend on."""
+        """Which physical components and highest derivatives each output can depend on."""
         split = len(self.physical_names)
 
         def equations(inputs: Sequence[Any], parameters: Mapping[str, Any], *state: Any) -> list[Any]:
@@ -172,7 +177,7 @@ class Model:
         count = split + len(self.highest_names)
         return sparsity_pattern(equations, self._abstract_inputs(), self._abstract_parameters(), count=count)
 
-    # Checks that need to know more than the model
+    # Checks against priors and records
 
     def check_parameters(self, names: Iterable[str], where: str = "priors") -> None:
         """Raise unless `names` are exactly the parameters that the model uses."""
@@ -195,11 +200,11 @@ class Model:
     def _abstract_parameters(self) -> dict[str, jax.ShapeDtypeStruct]:
         return {p: jax.ShapeDtypeStruct(self.shapes.get(p, ()), float) for p in self.parameter_names}
 
-    def _probe(self, which: str, used_inputs: list[str], used_parameters: list[str]) -> dict[str, Any]:
-        """Evaluate one of the functions abstractly; returns the shape of each entry and notes the names used."""
+    def _probe(self, which: str, used_inputs: list[str], used_parameters: list[str]) -> dict[str, jax.ShapeDtypeStruct]:
+        """The shape of each entry that `dynamics` or `outputs` returns; the names it uses are added to the lists."""
         function = getattr(self, which)
         names = self.physical_names if which == "dynamics" else (*self.physical_names, *self.highest_names)
-        keys: list[str] = []  # JAX sorts dictionaries by key; users mean the order in which they wrote them
+        keys: list[str] = []  # in the order of the user's dictionary: JAX sorts dictionaries by key
 
         def call(number: Any) -> dict[str, Any]:
             s = Namespace("state", dict.fromkeys(names, number))
@@ -212,8 +217,8 @@ class Model:
                     f"{which} must return a dictionary by name, such as {{{names[0]!r}: ...}}; "
                     f"it returned {type(values).__name__}."
                 )
-            used_inputs.extend(name for name in u._asked if name not in used_inputs)
-            used_parameters.extend(name for name in p._asked if name not in used_parameters)
+            used_inputs.extend(name for name in used_names(u) if name not in used_inputs)
+            used_parameters.extend(name for name in used_names(p) if name not in used_parameters)
             keys.extend(str(key) for key in values)
             return {str(key): _as_number(which, key, value) for key, value in values.items()}
 
@@ -259,7 +264,7 @@ def _check_coordinates(coordinates: Mapping[str, int]) -> None:
             seen[derived] = name
 
 
-def _check_callable(which: str, function: Any) -> None:
+def _check_callable(which: str, function: object) -> None:
     if not callable(function):
         raise InputError(f"{which} must be a function of (s, u, p), not {type(function).__name__}.")
 
@@ -292,7 +297,7 @@ def _check_names(names: Iterable[str], expected: Sequence[str], *, kind: str, wh
             raise InputError(f"{where} has an entry {name!r}, which the {model} does not use as a {kind}.{hint}")
 
 
-def _as_number(which: str, key: Any, value: Any) -> Any:
+def _as_number(which: str, key: object, value: Any) -> Float[Array, ""]:
     try:
         value = jnp.asarray(value)
     except (TypeError, ValueError) as error:

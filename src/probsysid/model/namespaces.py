@@ -1,37 +1,38 @@
 """Attribute access to named numbers: `s.dx`, `u.force`, `p.k3`.
 
-A wrong name is answered with a sentence that lists the right ones, at construction of the model.
+A wrong name raises an error that lists the valid ones, when the model is constructed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from probsysid._internal.errors import InputError, did_you_mean
 
 
 class UnknownName(InputError, AttributeError):
-    """A model function asked for a name that does not exist."""
+    """A model function used a name that does not exist."""
 
 
-class Namespace:
-    """Read-only values by name, as attributes or items.  It has no methods, so that no name is taken."""
+class _ReadOnlyNames(ABC):
+    """Values by name, as attributes or items.  Without public methods, so that every name is free for the user."""
+
+    _kind: str
+    _values: Mapping[str, Any]
 
     def __init__(self, kind: str, values: Mapping[str, Any]):
-        self.__dict__["_kind"] = kind
-        self.__dict__["_values"] = dict(values)
+        object.__setattr__(self, "_kind", kind)
+        object.__setattr__(self, "_values", dict(values))
 
-    def __getitem__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            raise UnknownName(self._complaint(name)) from None
+    @abstractmethod
+    def __getitem__(self, name: str) -> Any: ...
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # look-ups by Python itself, such as copy's
+        if name.startswith("_"):  # look-ups by Python itself, such as those of the copy module
             raise AttributeError(name)
         return self[name]
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> NoReturn:
         raise InputError(f"the {self._kind} {name!r} cannot be assigned to: model functions return new values.")
 
     def __contains__(self, name: object) -> bool:
@@ -43,20 +44,36 @@ class Namespace:
     def __repr__(self) -> str:
         return f"<{self._kind}: {', '.join(self._values)}>"
 
-    def _complaint(self, name: str) -> str:
-        listed = ", ".join(self._values) or "none"
-        return f"there is no {self._kind} {name!r}; known are: {listed}.{did_you_mean(name, list(self._values))}"
+
+class Namespace(_ReadOnlyNames):
+    """The values that a model function is called with; an unknown name is an error."""
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            listed = ", ".join(self._values) or "none"
+            hint = did_you_mean(name, list(self._values))
+            raise UnknownName(f"there is no {self._kind} {name!r}; known are: {listed}.{hint}") from None
 
 
-class RecordingNamespace(Namespace):
-    """Names that answer any question and remember what was asked: how a model's parameters are found."""
+class RecordingNamespace(_ReadOnlyNames):
+    """Has a value for every name and records which ones are used: how the names of a model's parameters are found."""
+
+    _default: Any
+    _used: list[str]
 
     def __init__(self, kind: str, known: Mapping[str, Any], default: Any):
         super().__init__(kind, known)
-        self.__dict__["_default"] = default
-        self.__dict__["_asked"] = []
+        object.__setattr__(self, "_default", default)
+        object.__setattr__(self, "_used", [])
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._asked:
-            self._asked.append(name)
+        if name not in self._used:
+            self._used.append(name)
         return self._values.get(name, self._default)
+
+
+def used_names(names: RecordingNamespace) -> tuple[str, ...]:
+    """The names used so far, each once, in the order of first use.  A function, because a method would take a name."""
+    return tuple(names._used)

@@ -1,12 +1,12 @@
-"""Named quantities with priors, as one vector without constraints.
+"""Named quantities with priors, as one unconstrained vector.
 
-A sampler wants to move freely; a mass must stay positive.  Each prior's support is mapped to the whole real line by
-`biject_to`, and the density on the line carries the Jacobian of that map:
+Samplers move in an unbounded space, while a mass must stay positive.  numpyro's `biject_to` maps the whole real line to
+the support of each prior, and the density in unconstrained coordinates carries the Jacobian of that map:
 
     log p(u) = log p(theta(u)) + log |d theta / d u|.
 
-Priors enter compiled programs as arguments: spaces with the same names and kinds of priors share their programs,
-whatever the numbers in them.
+The numbers of the priors enter compiled functions as arguments: spaces with the same names and kinds of priors share
+their compiled functions.
 """
 
 import math
@@ -28,6 +28,10 @@ Theta = Float[Array, "dimension particle"]
 """Particles in unconstrained coordinates."""
 
 QuantityName = str | tuple[str, ...]
+"""A tuple names several numbers with a joint prior."""
+
+FreeVector = Float[Array, "dimension"]
+"""One particle in unconstrained coordinates."""
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["prior"], meta_fields=["name", "start"])
@@ -36,11 +40,13 @@ class PriorSite:
     """One prior: of a number, of an array, or of several numbers jointly (then `name` is a tuple)."""
 
     name: QuantityName
-    prior: Any
+    prior: dist.Distribution
     start: int
+    """Index of its first coordinate in the unconstrained vector."""
 
     @cached_property
-    def transform(self) -> Any:
+    def transform(self) -> dist.transforms.Transform:
+        """From unconstrained coordinates to the support of the prior."""
         return dist.biject_to(self.prior.support)
 
     @cached_property
@@ -55,15 +61,19 @@ class PriorSite:
 
     @cached_property
     def size(self) -> int:
+        """Number of unconstrained coordinates."""
         return math.prod(self.free_shape)
 
     def sample(self, key: Any, count: int) -> Float[Array, "size particle"]:
+        """Draws from the prior, in unconstrained coordinates."""
         return self.transform.inv(self.prior.sample(key, (count,))).reshape(count, self.size).T
 
-    def value(self, free: Any) -> Any:
+    def value(self, free: FreeVector) -> Array:
+        """The constrained value of one particle."""
         return self.transform(free[self.start : self.start + self.size].reshape(self.free_shape))
 
-    def log_density(self, free: Any) -> Any:
+    def log_density(self, free: FreeVector) -> Float[Array, ""]:
+        """Log density of one particle in unconstrained coordinates."""
         part = free[self.start : self.start + self.size].reshape(self.free_shape)
         value = self.transform(part)
         jacobian = jnp.sum(self.transform.log_abs_det_jacobian(part, value))
@@ -73,12 +83,12 @@ class PriorSite:
 @partial(jax.tree_util.register_dataclass, data_fields=["sites"], meta_fields=[])
 @dataclass(frozen=True, eq=False)
 class ParameterSpace:
-    """All sites together: sampling, density and names of the particles."""
+    """All priors together: sampling, density and names of the particles."""
 
     sites: tuple[PriorSite, ...]
 
     @classmethod
-    def from_priors(cls, priors: Mapping[QuantityName, Any]) -> "ParameterSpace":
+    def from_priors(cls, priors: Mapping[QuantityName, dist.Distribution]) -> "ParameterSpace":
         """Check the priors and lay them out one after the other."""
         sites: list[PriorSite] = []
         start = 0
@@ -95,68 +105,71 @@ class ParameterSpace:
         return cls(tuple(sites))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is cached: the index of its kind means something else, or nothing, in another process."""
+        """Without cached values: compiled functions and tree structures cannot be pickled."""
         return {"sites": self.sites}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """From files of versions that kept it, too."""
+        """Also from files of versions that stored cached values."""
         object.__setattr__(self, "sites", state["sites"])
 
     @property
     def dimension(self) -> int:
+        """Number of unconstrained coordinates."""
         return sum(site.size for site in self.sites)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Every quantity by its own name, joint ones one by one."""
+        """The name of every quantity; those with a joint prior one by one."""
         return tuple(n for site in self.sites for n in (site.name if isinstance(site.name, tuple) else (site.name,)))
 
-    def values(self, theta: Any) -> dict[str, Any]:
+    def values(self, theta: Theta | np.ndarray) -> dict[str, Array]:
         """Constrained values by name, in the order in which the priors were given; particle axis last."""
-        found = self.program(_values)(theta)  # JAX sorts the names
+        found = self.program(_values)(theta)  # JAX sorts dictionaries by key
         return {name: found[name] for name in self.names}
 
-    def log_prior(self, theta: Any) -> Float[Array, " particle"]:
+    def log_prior(self, theta: Theta | np.ndarray) -> Float[Array, " particle"]:
         """Log density in unconstrained coordinates."""
         return self.program(_log_prior)(theta)
 
     def program(
         self, function: Callable[..., Any], *static: Any, put: Callable[[Any], Any] = lambda numbers: numbers
     ) -> Callable[..., Any]:
-        """`function(*static, space, ...)` compiled, for this space: with the programs of all spaces like it or, where a
-        prior is of a kind that numpyro does not know, with one of its own.  `put` brings the numbers of the priors to
-        where the programs run."""
+        """`function(*static, space, ...)`, compiled, with this space bound.
+
+        All spaces with the same names and kinds of priors share the compiled function; a space with a prior of a kind
+        that numpyro does not define has its own.  `put` moves the numbers of the priors to the devices.
+        """
         if self._known:
-            kind, numbers = self._taken_apart
-            return partial(_compiled, function, static, kind, put(numbers))
+            spec, numbers = self._packed
+            return partial(_compiled, function, static, spec, put(numbers))
         if (function, *static) not in self._own:
             self._own[(function, *static)] = jax.jit(partial(function, *static, self))
         return self._own[(function, *static)]
 
     @cached_property
-    def _taken_apart(self) -> tuple[int, np.ndarray]:
-        """The kind of space, and the numbers in its priors.  Taking numpyro's priors apart costs as much as evaluating
-        them, so it is done once."""
-        form, numbers = TreeSpec.of(self)
-        if form not in _KINDS:
-            _KINDS.append(form)
-        return _KINDS.index(form), numbers
+    def _packed(self) -> tuple[TreeSpec, Float[np.ndarray, "numbers"]]:
+        """The kind of space, and the numbers in its priors.  Once: flattening numpyro's priors costs as much as
+        evaluating them."""
+        return TreeSpec.pack(self)
 
     @cached_property
     def _known(self) -> bool:
+        """Whether the priors can be arguments of a shared compiled function."""
         return all(_of_numpyro(site.prior) for site in self.sites)
 
     @cached_property
-    def _own(self) -> dict[Any, Any]:
+    def _own(self) -> dict[tuple[Any, ...], Callable[..., Any]]:
+        """Functions compiled for this space alone."""
         return {}
 
     def sample(self, key: Any, count: int) -> Theta:
-        """Draws from the prior."""
+        """Draws from the prior, in unconstrained coordinates."""
         keys = jax.random.split(key, len(self.sites))
         return jnp.concatenate([site.sample(k, count) for site, k in zip(self.sites, keys, strict=True)])
 
-    def values_of_one(self, free: Any) -> dict[str, Any]:
-        result: dict[str, Any] = {}
+    def values_of_one(self, free: FreeVector) -> dict[str, Array]:
+        """Constrained values of one particle by name."""
+        result: dict[str, Array] = {}
         for site in self.sites:
             value = site.value(free)
             if isinstance(site.name, tuple):
@@ -165,31 +178,33 @@ class ParameterSpace:
                 result[site.name] = value
         return result
 
-    def log_prior_of_one(self, free: Any) -> Any:
+    def log_prior_of_one(self, free: FreeVector) -> Float[Array, ""]:
+        """Log density of one particle in unconstrained coordinates."""
         return sum((site.log_density(free) for site in self.sites), start=jnp.zeros(()))
 
 
-def _values(space: ParameterSpace, theta: Any) -> dict[str, Any]:
+def _values(space: ParameterSpace, theta: Theta) -> dict[str, Array]:
     return jax.vmap(space.values_of_one, in_axes=-1, out_axes=-1)(theta)
 
 
-def _log_prior(space: ParameterSpace, theta: Any) -> Any:
+def _log_prior(space: ParameterSpace, theta: Theta) -> Float[Array, " particle"]:
     return jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
 
 
-_KINDS: list[TreeSpec] = []
-"""Forms of all spaces so far: comparing two of them is slow, so programs know them by their index here."""
-
-
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _compiled(function: Callable[..., Any], static: tuple[Any, ...], kind: int, numbers: Any, *arguments: Any) -> Any:
-    return function(*static, _KINDS[kind].filled(numbers), *arguments)
+def _compiled(
+    function: Callable[..., Any], static: tuple[Any, ...], spec: TreeSpec, numbers: Any, *arguments: Any
+) -> Any:
+    return function(*static, spec.unpack(numbers), *arguments)
 
 
-def _of_numpyro(part: Any) -> bool:
-    """Whether a prior, and every prior and transform in it, can be taken apart and put together again: a class of the
-    user's own may keep numbers where JAX does not see them, and a transform with numbers decides by them what it maps
-    to (times -1 turns what is positive into what is negative), which it cannot inside a program."""
+def _of_numpyro(part: dist.Distribution | dist.transforms.Transform) -> bool:
+    """Whether a prior, with every prior and transform inside it, can be flattened and rebuilt in a compiled function.
+
+    A class defined by the user may hold numbers in attributes that JAX does not see.  A transform with numbers derives
+    its codomain from them (multiplication by -1 maps positive to negative values), which needs their values while
+    tracing.
+    """
 
     def is_part(node: Any) -> bool:
         return node is not part and isinstance(node, dist.Distribution | dist.transforms.Transform)
@@ -200,7 +215,7 @@ def _of_numpyro(part: Any) -> bool:
     return all(_of_numpyro(node) for node in nodes if is_part(node))
 
 
-def _check_prior(name: QuantityName, prior: Any) -> None:
+def _check_prior(name: QuantityName, prior: object) -> None:
     if not isinstance(prior, dist.Distribution):
         raise InputError(
             f"the prior of {name!r} is {prior!r}; it must be a distribution from probsysid.dist, such as "

@@ -1,26 +1,26 @@
-"""Which arguments a function can depend on, found from its program and not from its values.
+"""The sparsity pattern of a Jacobian, derived from the function's program rather than from its values.
 
-Jacobians of mechanical systems are mostly zero.  Knowing where, before anything compiles, lets the filter skip the
-zeros altogether.
+Jacobians of mechanical systems are mostly zero.  With the pattern known before compilation, the filter omits the zeros.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 
 SparsityPattern = tuple[tuple[bool, ...], ...]
-"""One row an output, one entry a scalar argument."""
+"""One row per output, one column per scalar argument: whether the output can depend on the argument."""
 
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
-"""Primitives that only call another program, and the name under which they carry it."""
+"""Primitives that only call another program, and the name of the parameter that holds it."""
 
 
 def sparsity_pattern(function: Callable[..., Sequence[Any]], *fixed: Any, count: int) -> SparsityPattern:
-    """Row by output, column by each of the last `count` scalar arguments: can one depend on the other?
+    """Whether each output of a function can depend on each of its last `count` scalar arguments.
 
-    `function(*fixed, x_1, ..., x_count)` returns a list of numbers; `fixed` are shapes of further arguments.
+    `function(*fixed, x_1, ..., x_count)` returns a list of numbers; `fixed` holds the abstract values of the arguments
+    that do not count.
     """
     numbers = [jax.ShapeDtypeStruct((), float)] * count
     program = jax.make_jaxpr(function)(*fixed, *numbers).jaxpr
@@ -30,9 +30,13 @@ def sparsity_pattern(function: Callable[..., Sequence[Any]], *fixed: Any, count:
 
 
 def _propagate(program: Jaxpr, sources: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-    known: dict[Any, frozenset[int]] = dict(zip(program.invars, sources, strict=True))
+    """The arguments that each result of a program can depend on, given those that its inputs depend on.
 
-    def of(variable: Any) -> frozenset[int]:
+    The programs of control flow are not entered: every result of a loop or a branch depends on all its arguments.
+    """
+    known: dict[Var, frozenset[int]] = dict(zip(program.invars, sources, strict=True))
+
+    def of(variable: Var | Literal) -> frozenset[int]:
         return frozenset() if isinstance(variable, Literal) else known.get(variable, frozenset())
 
     for equation in program.eqns:

@@ -38,7 +38,7 @@ class PackedSamples:
 
     def __getitem__(self, k: Any) -> IntervalData:
         """One sample."""
-        return self.form.filled(self.numbers[k])
+        return self.form.unpack(self.numbers[k])
 
     def changed(self, change: Callable[[Any], Any]) -> "PackedSamples":
         """With other rows of the same form."""

@@ -17,6 +17,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import write_atomically
 from probsysid._version import __version__
 from probsysid.data.record import Record
 from probsysid.model.fingerprint import describe_prior
@@ -35,7 +36,6 @@ from probsysid.posterior.diagnostics.variance_decomposition import (
 )
 from probsysid.posterior.simulate import Simulation, simulate
 from probsysid.posterior.states import States, smoothed_states
-from probsysid.smc.checkpoint import write_atomically
 from probsysid.smc.history import History, evidence_error, log_mean_exp
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import write_atomically
 from probsysid._version import __version__
 from probsysid.report import sections
 from probsysid.report.html.rendering import InteractiveFigures, render_page
 from probsysid.report.settings import RunSettings
 from probsysid.report.views import Content, DataView, ModelView, PagePart, PageSection, RunView, record_name
-from probsysid.smc.checkpoint import write_atomically
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior

@@ -4,56 +4,21 @@ A checkpoint is a NumPy archive.  It is written beside its final name, flushed t
 killed at any moment leaves either the old one or the new one.
 """
 
-import fcntl
 import io
 import json
-import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import read_bytes
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation
 
 FORMAT = 4
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file by new content, in one piece even if the machine stops in the middle."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a checkpoint for this process alone; the lock vanishes with the process."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(path.name + ".lock"), "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"the checkpoint {path} is in use by another process; wait for it or choose another."
-            ) from None
-        yield
 
 
 def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np.ndarray] | None = None) -> bytes:
@@ -88,18 +53,10 @@ def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np
     return buffer.getvalue()
 
 
-def read(path: Path) -> bytes:
-    """The content of a file."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
-
-
 def unpack(path: Path, fingerprint: str | None = None) -> tuple[IBISState, History, dict[str, np.ndarray]]:
     """The run in a file; raises unless it belongs to this problem, with these data, settings and seed."""
     try:
-        with np.load(io.BytesIO(read(path)), allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         scalars: dict[str, Any] = json.loads(bytes(arrays["scalars"]).decode())
     except InputError:

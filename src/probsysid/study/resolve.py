@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid.data.readers import Channel, read_record
-from probsysid.data.readers.table import Table, read_table
+from probsysid.data.readers import Channel, Table, read_record, read_table
 from probsysid.data.record import Record
 from probsysid.inference.identify import default_noise
 from probsysid.model.model import Model, derivative_name

@@ -16,8 +16,8 @@ from pydantic_core import PydanticCustomError
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_real, is_whole
+from probsysid.data.intersample import Word
 from probsysid.data.readers.sample_times import SECONDS
-from probsysid.data.record import Word
 from probsysid.model.model import MAX_ORDER
 from probsysid.study.catalogue import look_up
 from probsysid.study.equations import CONSTANTS, FUNCTIONS, Equation, EquationError, parse

@@ -196,7 +196,7 @@ class FilterTarget:
         """The program for it, bound to what is fixed."""
         if record not in self._preparations:
             problem = self.problem
-            form, numbers = TreeSpec.of(problem.fixed(record))
+            form, numbers = TreeSpec.pack(problem.fixed(record))
             put = partial(replicate, particles=self.particles)
             program = problem.space.program(_prepared, problem.roles(record), form, put=put)
             self._preparations[record] = partial(program, put(numbers))
@@ -230,7 +230,7 @@ def _prepared(
     roles: QuantityRoles, form: TreeSpec, space: ParameterSpace, numbers: Any, theta: Any
 ) -> tuple[Particle, Any]:
     """Particles as the filter wants them, and their log prior; what is fixed comes apart as form and numbers."""
-    fixed = form.filled(numbers)
+    fixed = form.unpack(numbers)
     make = over_particles(lambda free: roles.particle({**fixed, **space.values_of_one(free)}))
     return constrain_sharding(make(theta)), jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
 

@@ -1,4 +1,4 @@
-"""Tables in text files: comma, semicolon, tab or blanks between columns, decimal point or comma."""
+"""Text files: columns separated by comma, semicolon, tab or blanks, with decimal point or decimal comma."""
 
 import io
 import re
@@ -11,27 +11,27 @@ from probsysid._internal.errors import InputError
 from probsysid.data.readers.table import Table
 
 SEPARATORS = (";", "\t", ",")
-LOOK = 20
-"""Lines looked at to find the separator."""
+INSPECTED_LINES = 20
+"""The number of lines from which separator and decimal mark are found."""
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|NaN|inf|[-+]inf", re.ASCII)
 _COMMA_NUMBER = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?", re.ASCII)
 
 
 class EncodingError(InputError):
-    """The file is text in another encoding."""
+    """The file is text in an encoding other than the one assumed."""
 
 
 def read(path: Path, separator: str | None, decimal: str | None, encoding: str | None, skip: int) -> Table:
-    """The columns of a text file.  Without a header the columns are called 1, 2, ..."""
+    """The columns of a text file.  Without a header, the columns are named 1, 2, ..."""
     content = _decoded(path, encoding)
     lines = content.splitlines()[skip:]
     first = next((k for k, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(("#", "%"))), None)
     if first is None:
         raise InputError(f"{path}: there are no lines with data{f' after the {skip} skipped' if skip else ''}.")
     body = lines[first:]
-    separator = separator if separator is not None else _separator(body[:LOOK])
-    decimal = decimal or _decimal(body[1:LOOK], separator)
+    separator = separator if separator is not None else _separator(body[:INSPECTED_LINES])
+    decimal = decimal or _decimal(body[1:INSPECTED_LINES], separator)
     header = [cell.strip().strip('"') for cell in _split(body[0], separator)]
     named = not all(_is_number(cell, decimal) for cell in header)
     names = header if named else [str(j + 1) for j in range(len(header))]
@@ -41,12 +41,12 @@ def read(path: Path, separator: str | None, decimal: str | None, encoding: str |
         raise InputError(f"{path}: there is a header and no data below it.")
     offset = skip + first + named
     frame = _frame(path, data, names, separator, decimal, offset)
-    blank = [k for k, line in enumerate(data) if not line.strip()]  # pandas leaves these out
+    blank = [k for k, line in enumerate(data) if not line.strip()]  # pandas skips these
     return Table(path, {name: frame[name] for name in names}, lambda k: f"line {_line(k, blank) + offset + 1}")
 
 
 def _line(row: int, blank: list[int]) -> int:
-    """Index of the line that a row of the frame stands on."""
+    """The index of the line on which a row of the frame stands."""
     for k in blank:
         if k <= row:
             row += 1
@@ -72,7 +72,7 @@ def _decoded(path: Path, encoding: str | None) -> str:
 
 
 def _separator(lines: list[str]) -> str:
-    """The first of semicolon, tab and comma that stands equally often in the header and the line below it."""
+    """The first of semicolon, tab and comma that occurs in the first line and at least as often in the second."""
     for candidate in SEPARATORS:
         counts = [line.count(candidate) for line in lines if line.strip()]
         if counts[0] > 0 and (len(counts) < 2 or counts[1] >= counts[0]):
@@ -84,7 +84,7 @@ def _separator(lines: list[str]) -> str:
 
 
 def _decimal(lines: list[str], separator: str) -> str:
-    """A comma where most cells say so; a column of whole numbers says nothing."""
+    """A comma if some cell is a number with a comma and none has a point; integers decide nothing."""
     if separator == ",":
         return "."
     cells = [cell.strip() for line in lines for cell in _split(line, separator)]
@@ -103,7 +103,7 @@ def _check_names(path: Path, names: list[str]) -> None:
     for j, name in enumerate(names):
         if name in names[:j] and name:
             raise InputError(f"{path}: two columns are called {name!r}; rename one.")
-    for j, name in enumerate(names):  # a nameless column, as spreadsheets write for an index
+    for j, name in enumerate(names):  # a column without a name, such as the index that spreadsheets write
         if not name:
             names[j] = f"column {j + 1}"
 
@@ -133,7 +133,7 @@ def _frame(path: Path, data: list[str], names: list[str], separator: str, decima
 
 
 def _longer_line(data: list[str], names: list[str], separator: str, offset: int) -> str | None:
-    """The first line with more cells than there are columns."""
+    """A description of the first line with more cells than there are columns."""
     for k, line in enumerate(data):
         cells = len(_split(line, separator))
         if cells > len(names):

@@ -1,32 +1,34 @@
-"""From the columns of a file to a record."""
+"""Records from the columns of a file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from probsysid._internal.errors import InputError
+from probsysid.data.intersample import Word
+from probsysid.data.readers.read import TextOptions, read_table
 from probsysid.data.readers.sample_times import SECONDS, Jitter, Sampling, sample_times
-from probsysid.data.readers.table import Table, read_table
-from probsysid.data.record import Record, Word
+from probsysid.data.readers.table import Table
+from probsysid.data.record import Record
 
 
 @dataclass(frozen=True)
 class Channel:
-    """Where a channel comes from: `scale * column + offset`, in `unit`."""
+    """The source of a channel: `scale * column + offset`, in `unit`."""
 
     column: str | int
     unit: str = ""
     scale: float = 1.0
     offset: float = 0.0
     intersample: Word = "linear"
-    """What an input does between samples; outputs have none."""
+    """The behaviour between samples, for inputs only."""
 
 
 Column = Channel | str | int
-"""A channel, or just the name or number of its column."""
+"""A channel, or only the name or number of its column."""
 
 
 def read_record(
@@ -39,19 +41,19 @@ def read_record(
     time_unit: str = "s",
     jitter: Jitter = "auto",
     name: str | None = None,
-    **options: Any,
+    **options: Unpack[TextOptions],
 ) -> tuple[Record, tuple[str, ...]]:
-    """A record from a file, and remarks on what was found in it.
+    """A record from a file, and notes on its time axis.
 
     Args:
-        source: the file, or a table that was read from one.
-        inputs: channel name -> where it comes from: a column's name or number, or a `Channel` with unit and scale.
+        source: the file, or a table read from one.
+        inputs: channel name -> the name or number of a column, or a `Channel` with unit and scale.
         outputs: the same.
         time: the column of sample times, or
         dt: the step in seconds.
         time_unit: of the time column: s, ms, us, ns, min or h.
-        jitter: "remove" takes the times as uniform, "keep" as they are, "auto" decides by how far off they are.
-        name: how reports call the record.
+        jitter: "remove" makes the times uniform, "keep" keeps them, "auto" decides by how far they are from uniform.
+        name: the record's name in reports.
         options: for text files: separator, decimal, encoding, skip.
     """
     table = source if isinstance(source, Table) else read_table(source, **options)
@@ -66,14 +68,11 @@ def read_record(
     _check_lengths(table, values, channels, None if time is None else len(sampling.time))
     for key, channel in driving.items():
         _check_known(table, channel, values[key])
-    axis: dict[str, Any] = {"time": sampling.time} if sampling.dt is None else {"dt": sampling.dt}
-    if sampling.dt is not None and len(sampling.time):
-        axis["start"] = float(sampling.time[0])
     try:
         record = Record(
             {key: values[key] for key in driving},
             {key: values[key] for key in measured},
-            **axis,
+            **_axis(sampling),
             intersample={key: channel.intersample for key, channel in driving.items()},
             units={key: c.unit for key, c in channels.items() if c.unit},
             name=name or table.path.name,
@@ -91,10 +90,17 @@ def _values(table: Table, channel: Channel) -> np.ndarray:
     return channel.scale * table.numbers(channel.column) + channel.offset
 
 
+def _axis(sampling: Sampling) -> dict[str, Any]:
+    """The time axis as arguments of `Record`."""
+    if sampling.dt is None:
+        return {"time": sampling.time}
+    return {"dt": sampling.dt} | ({"start": float(sampling.time[0])} if len(sampling.time) else {})
+
+
 def _check_lengths(
     table: Table, values: Mapping[str, np.ndarray], channels: Mapping[str, Channel], count: int | None
 ) -> None:
-    """Variables of a .mat file may differ in length; columns of a table cannot."""
+    """Raise if lengths differ, as variables of a .mat file may and columns of a table cannot."""
     reference = "the time" if count is not None else None
     for name, array in values.items():
         if count is None:

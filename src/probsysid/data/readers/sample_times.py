@@ -1,4 +1,4 @@
-"""Sample times from a column: units, dates, rounding, jitter, gaps, and mistakes named by their line."""
+"""Sample times from a column: units, dates, rounding, jitter and gaps; errors name the line."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ import pandas as pd
 
 from probsysid._internal.errors import InputError
 from probsysid.data.readers.table import Table
-from probsysid.data.record import uniform_step
+from probsysid.data.time_axis import uniform_step
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 
 SMALL = 0.01
-"""Share of a step by which times may be off a uniform grid and still be taken as uniform."""
+"""The fraction of a step by which times may be off a uniform grid and still be taken as uniform."""
 
 ROUNDED = 0.6
-"""The same for times that were rounded, in units of their last digit: a rounded time is off by half of it."""
+"""The same for rounded times, in units of their last digit: rounding moves a time by up to half of it."""
 
 Jitter = Literal["auto", "keep", "remove"]
 
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """Times of the samples; `dt` where they are uniform."""
+    """The times of the samples; `dt` if they are uniform."""
 
     time: np.ndarray
     dt: float | None
@@ -32,7 +32,7 @@ class Sampling:
 
 
 def sample_times(table: Table, column: str | int, unit: str, jitter: Jitter) -> Sampling:
-    """The time axis that a column says."""
+    """The time axis given by a column."""
     time = _seconds(table, column, unit)
     label = f"{table.path}: the time column {str(column)!r}"
     _check(time, label, table.place)
@@ -57,7 +57,7 @@ def sample_times(table: Table, column: str | int, unit: str, jitter: Jitter) -> 
 
 
 def _seconds(table: Table, column: str | int, unit: str) -> np.ndarray:
-    """Numbers in their unit, or dates."""
+    """A column of numbers in a unit of time, or of dates, in seconds."""
     raw = table.raw(column)
     if isinstance(raw, pd.Series) and not pd.api.types.is_numeric_dtype(raw):
         dates = raw if pd.api.types.is_datetime64_any_dtype(raw) else _dates(raw)
@@ -67,7 +67,7 @@ def _seconds(table: Table, column: str | int, unit: str) -> np.ndarray:
 
 
 def _dates(raw: pd.Series) -> pd.Series | None:
-    """Dates such as 2024-03-01 12:00:00.25, if that is what all cells hold."""
+    """Dates such as 2024-03-01 12:00:00.25; None if not all cells are dates."""
     try:
         return pd.to_datetime(raw, format="ISO8601")
     except (ValueError, TypeError, OverflowError):
@@ -88,7 +88,7 @@ def _check(time: np.ndarray, label: str, place: Callable[[int], str]) -> None:
 
 
 def _grid(time: np.ndarray) -> tuple[float, float, float]:
-    """Step and start of the best uniform grid, and the largest distance from it."""
+    """Step (by least squares) and start of the closest uniform grid, and the largest distance from it."""
     index = np.arange(len(time)) - (len(time) - 1) / 2
     step = float(index @ time / (index @ index))
     residual = time - step * np.arange(len(time))
@@ -97,7 +97,7 @@ def _grid(time: np.ndarray) -> tuple[float, float, float]:
 
 
 def _last_digit(time: np.ndarray) -> float:
-    """The decimal digit to which all times are rounded; 0 if they are not."""
+    """The decimal unit to which all times are rounded; 0 if they are not rounded."""
     reach = np.max(np.abs(time))
     for digits in range(-3, 10):
         scaled = time * 10.0**digits

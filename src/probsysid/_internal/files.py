@@ -1,0 +1,56 @@
+"""Files that are replaced atomically, and files that one process holds exclusively."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from probsysid._internal.errors import InputError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file by new content.
+
+    The content is written beside the final name, flushed to the disk and renamed: a process killed at any moment, or
+    a machine that stops, leaves either the old file or the new one, complete.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the rename itself
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a checkpoint file exclusively, by an advisory lock on a file beside it.
+
+    The operating system releases the lock when the process ends, however it ends.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(path.name + ".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"the checkpoint {path} is in use by another process; wait for it or choose another."
+            ) from None
+        yield
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a checkpoint file; an `InputError` if the file cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
