@@ -9,10 +9,12 @@ import pytest
 import probsysid as ps
 from probsysid.study.catalogue import NAMES, look_up
 from probsysid.study.equations import parse
+from probsysid.study.mistakes import StudyError
 from probsysid.study.priors import FAMILIES, parse_prior
 from probsysid.study.resolve import resolve_study
 from probsysid.study.run import load_study
-from probsysid.study.schema import SamplerSection, SolverSection, StudyError, study_of
+from probsysid.study.schema import SamplerSection, SolverSection
+from probsysid.study.study_file import study_of
 from probsysid.study.toml_writer import to_toml
 from tests.study.small import STUDY, write_study
 

@@ -9,7 +9,7 @@ from probsysid.model.initial_state import gaussian_moments
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.simulate import Simulation
 from probsysid.posterior.states import States
-from probsysid.study.resolve import StudyRecord
+from probsysid.study.records import StudyRecord
 
 MOST_NUMBERS = 20_000_000
 """Simulated numbers kept at once: draws times samples."""

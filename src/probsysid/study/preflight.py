@@ -14,7 +14,9 @@ from probsysid.data.record import Record
 from probsysid.model.initial_state import gaussian_moments
 from probsysid.model.model import Model
 from probsysid.posterior.simulate import first_order_rates, simulate
-from probsysid.study.resolve import CandidateModel, ResolvedStudy, StudyRecord
+from probsysid.study.candidates import CandidateModel
+from probsysid.study.records import StudyRecord
+from probsysid.study.resolve import ResolvedStudy
 from probsysid.targets.batch_target import BatchTarget
 
 LOOK = 2000

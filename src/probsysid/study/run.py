@@ -22,9 +22,10 @@ from probsysid.inference.identify import identify
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.states import States
 from probsysid.study import output_folder
+from probsysid.study.candidates import CandidateModel
 from probsysid.study.freerun import FreeRun, free_runs, smoothed
-from probsysid.study.resolve import CandidateModel, ResolvedStudy, resolve_study
-from probsysid.study.schema import read_toml, study_of
+from probsysid.study.resolve import ResolvedStudy, resolve_study
+from probsysid.study.study_file import read_toml, study_of
 from probsysid.study.toml_writer import to_toml
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
