@@ -1,4 +1,4 @@
-"""Writing TOML: the few kinds of values that a study holds."""
+"""Write TOML: the few types of values in a study."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ def to_toml(tables: dict[str, Any]) -> str:
 
 
 def _table(table: dict[str, Any], path: tuple[str, ...]) -> list[str]:
-    """Plain values first, then the tables inside."""
+    """Plain values first, then nested tables."""
     lines = [f"{_key(k)} = {_value(v)}" for k, v in table.items() if not _is_section(k, v, path)]
     for key, value in table.items():
         if not _is_section(key, value, path):
@@ -35,7 +35,7 @@ def _is_section(key: str, value: Any, path: tuple[str, ...]) -> bool:
 
 
 def quoted(text: str) -> str:
-    """A text as TOML writes it; its escapes are those of JSON."""
+    """A TOML string; its escapes are those of JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
