@@ -19,7 +19,7 @@ from probsysid import dist
 from probsysid.model.problem import Problem
 from probsysid.smc.target import sweep
 from validation.duffing import MODEL, SOLVER, measured, multisine
-from validation.shared import SharedProblem
+from validation.shared import Shared
 
 SETS = 1280
 SAMPLES = 100
@@ -40,7 +40,7 @@ def problem() -> Problem:
     return Problem.make(MODEL, SOLVER, PRIORS, NOISE, [INITIAL], None)
 
 
-def rank_one(shared: SharedProblem, index: int) -> dict[str, Any]:
+def rank_one(shared: Shared, index: int) -> dict[str, Any]:
     """Ranks and z-scores of one truth in the posterior of its data."""
     random = np.random.default_rng([2024, index])
     space = shared.problem.space
@@ -49,7 +49,7 @@ def rank_one(shared: SharedProblem, index: int) -> dict[str, Any]:
     parameters = {name: truth[name] for name in MODEL.parameter_names}
     start = [truth[f"initial.{name}"] for name in MODEL.physical_names]
     record = measured(multisine(SAMPLES, index), parameters, truth["noise.position"], np.array(start), random)
-    target = shared.target(record)
+    target = shared.experiment(record)
     run, history = shared.run(target, seed=index)
     weights = run.normalised_weights
     values = {name: np.asarray(v) for name, v in space.values(run.flat_theta).items()}
@@ -73,7 +73,7 @@ def run(folder: Path, sets: int = SETS) -> dict[str, Any]:
     """Run all data sets without a result in the folder, and summarise."""
     folder = folder / "calibration"
     folder.mkdir(parents=True, exist_ok=True)
-    shared = SharedProblem(problem(), SAMPLER)
+    shared = Shared(problem(), SAMPLER)
     for index in track(range(sets), description="calibration"):
         path = folder / f"{index:04d}.json"
         if not path.exists():

@@ -11,14 +11,14 @@ from probsysid.smc.ibis import IBISState
 from probsysid.targets.batch_target import BatchTarget
 
 
-class SharedProblem:
+class Shared:
     """Targets of the same problem, which share their compiled programs."""
 
     def __init__(self, problem: Problem, sampler: ps.Sampler):
         self.problem = problem
         self.sampler = sampler
 
-    def target(self, record: ps.Record) -> BatchTarget:
+    def experiment(self, record: ps.Record) -> BatchTarget:
         return BatchTarget(self.problem, (record,), self.sampler.particles)
 
     def run(self, target: BatchTarget, seed: int) -> tuple[IBISState, History]:

@@ -1,4 +1,4 @@
-"""Reduced runs on the published files, where they are there."""
+"""Reduced runs on the published files, if they are present."""
 
 import os
 from collections.abc import Callable
@@ -40,16 +40,18 @@ def shortened(study: CaseStudy, samples: int, tests: tuple[str, ...], **solver: 
 
 def test_true_parameters_reproduce_the_bouc_wen_files() -> None:
     study = bouc_wen.study()
-    # the files were integrated by Newmark's method: 0.24 and 2.56 um are its error and ours
-    assert score(protocol(study, "multisine"), bouc_wen.TRUTH) == pytest.approx(0.24e-6, rel=0.05)
-    assert score(protocol(study, "sinesweep"), bouc_wen.TRUTH) == pytest.approx(2.56e-6, rel=0.02)
+    # The files were integrated by Newmark's method: this is its error and ours, as documented at TEST_STEPS; within
+    # half a unit of the last digit.
+    assert score(protocol(study, "multisine"), bouc_wen.TRUTH) == pytest.approx(0.252e-6, abs=0.0005e-6)
+    assert score(protocol(study, "sinesweep"), bouc_wen.TRUTH) == pytest.approx(2.56e-6, abs=0.005e-6)
 
 
 def test_published_parameters_reproduce_the_emps_files() -> None:
     study = emps.study()
+    # measured values, half a unit of the last digit; the controller keeps the closed loop a hundred times closer
     assert score(protocol(study, "closed_loop"), emps.JANOT) < 5e-6
-    assert score(protocol(study, "baseline"), emps.JANOT) == pytest.approx(0.586e-3, rel=1e-3)
-    assert score(protocol(study, "open_loop"), emps.JANOT) == pytest.approx(8.4e-3, rel=0.02)
+    assert score(protocol(study, "baseline"), emps.JANOT) == pytest.approx(0.586e-3, abs=0.0005e-3)
+    assert score(protocol(study, "open_loop"), emps.JANOT) == pytest.approx(8.4e-3, abs=0.05e-3)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,10 @@ def test_published_parameters_reproduce_the_emps_files() -> None:
 def test_the_silverbox_limits_are_the_known_ones(variant: str, expected: float) -> None:
     study = silverbox.study(variant=variant)
     arrow = replace(study, protocols=(protocol(study, "arrow"),))
-    assert limits(arrow)["arrow"].mean == pytest.approx(expected, rel=0.01)
+    found = limits(arrow)["arrow"]
+    # four standard errors of the mean over draws, 1.1 to 1.6e-6 V
+    error = 4 * np.std(found.values) / np.sqrt(len(found.values))
+    assert found.mean == pytest.approx(expected, abs=error)
 
 
 def test_the_parts_of_the_silverbox_record() -> None:

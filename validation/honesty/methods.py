@@ -8,7 +8,7 @@ import probsysid as ps
 from probsysid.model.problem import Problem
 from validation.honesty.problems import HonestyProblem
 from validation.honesty.runge_kutta import RungeKuttaTarget
-from validation.shared import SharedProblem
+from validation.shared import Shared
 
 SAMPLER = ps.Sampler(particles=256, islands=1)
 """Its Monte Carlo error of a posterior mean is at most 0.09 sd (128 effective particles): 1 % of a squared z-score."""
@@ -26,22 +26,22 @@ def runge_kutta(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
 
 def paper(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """The paper's choices."""
-    return _shared(problem, ps.Solver.paper(substeps=steps)).target(record)
+    return _shared(problem, ps.Solver.paper(substeps=steps)).experiment(record)
 
 
 def fixed(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """Our filter with q = 3 for second-order and q = 2 for first-order coordinates: one more than the order."""
-    return _shared(problem, ps.Solver("paper", steps)).target(record)
+    return _shared(problem, ps.Solver("paper", steps)).experiment(record)
 
 
 def plain(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """As `fixed`, with the choices of automatic steps: one linearisation, at the prediction, and constant diffusion."""
-    return _shared(problem, ps.Solver("paper", steps, ps.EKF1(), ps.QuasiMLE())).target(record)
+    return _shared(problem, ps.Solver("paper", steps, ps.EKF1(), ps.QuasiMLE())).experiment(record)
 
 
 def automatic(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """Our filter with its defaults."""
-    return _shared(problem, ps.Solver()).target(record)
+    return _shared(problem, ps.Solver()).experiment(record)
 
 
 def gold(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
@@ -61,7 +61,7 @@ METHODS: dict[str, tuple[Make, tuple[int, ...]]] = {
 
 
 @lru_cache
-def _shared(problem: HonestyProblem, solver: ps.Solver) -> SharedProblem:
+def _shared(problem: HonestyProblem, solver: ps.Solver) -> Shared:
     """One problem, and so one compilation, for all data sets."""
     asked = Problem.make(problem.model, solver, problem.priors, problem.noise, [problem.initial], None)
-    return SharedProblem(asked, SAMPLER)
+    return Shared(asked, SAMPLER)
