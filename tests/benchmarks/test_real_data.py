@@ -24,11 +24,8 @@ def protocol(study: CaseStudy, name: str) -> ScoringProtocol:
     return next(p for p in study.protocols if p.name == name)
 
 
-def shortened(study: CaseStudy, samples: int, tests: tuple[str, ...], **solver: object) -> CaseStudy:
-    method = study.methods["default"]
-    method = replace(
-        method, solver=replace(method.solver, **solver), sampler=ps.Sampler(particles=128, islands=2, max_moves=6)
-    )
+def shortened(study: CaseStudy, samples: int, tests: tuple[str, ...]) -> CaseStudy:
+    method = replace(study.methods["default"], sampler=ps.Sampler(particles=128, islands=2, max_moves=6))
     return replace(
         study,
         record=study.record[:samples],
@@ -82,24 +79,21 @@ def test_the_parts_of_the_silverbox_record() -> None:
     assert len(protocol(study, "multisine").measured) == 21688 - 50
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("make", "samples", "tests", "solver", "most"),
+    ("make", "samples", "tests", "measured"),
     [
-        pytest.param(bouc_wen.study, 600, ("multisine",), {}, 200e-6, marks=pytest.mark.long),
-        pytest.param(
-            lambda: silverbox.study(variant="duffing-offset"), 500, ("arrow",), {}, 2e-3, marks=pytest.mark.long
-        ),
-        pytest.param(emps.study, 600, ("closed_loop", "baseline"), {}, 30e-6, marks=pytest.mark.long),
+        (bouc_wen.study, 600, ("multisine",), 89e-6),
+        (lambda: silverbox.study(variant="duffing-offset"), 500, ("arrow",), 0.52e-3),
+        (emps.study, 600, ("closed_loop", "baseline"), 14e-6),
     ],
     ids=["bouc-wen", "silverbox", "emps"],
 )
-def test_a_reduced_run(
-    make: Callable[[], CaseStudy], samples: int, tests: tuple[str, ...], solver: dict[str, object], most: float
-) -> None:
-    outcome = run(shortened(make(), samples, tests, **solver))
-    result = outcome.result
+def test_a_reduced_run(make: Callable[[], CaseStudy], samples: int, tests: tuple[str, ...], measured: float) -> None:
+    result = run(shortened(make(), samples, tests)).result
     assert set(result.test) == set(tests)
     score = result.test[tests[0]]
-    assert score.rmse_mean < most < score.baseline
+    # Short records leave the parameters uncertain.  Another rounding gives other particles, whose mean error differs by
+    # the Monte Carlo error of 64 effective particles, some per cent: twice the measured error is out of its reach.
+    assert score.rmse_mean < 2 * measured < score.baseline
     assert result.particles == 128

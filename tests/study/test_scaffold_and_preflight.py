@@ -103,7 +103,7 @@ def test_a_record_without_an_input_gets_an_equation_without_one(tmp_path: Path) 
     assert "fill it in" not in result.stdout
     resolved, _ = load_study(tmp_path / "s.toml")
     assert resolved.candidates[0].model.input_names == ()
-    # 6 rad/s are 2.86 periods in three seconds; half a line of the spectrum is 17.5 %, rounding to two digits at most 1 %
+    # 6 rad/s are 2.86 periods in three seconds; half a line of the spectrum is 17.5 %, and two digits at most 1 % more
     assert float(np.exp(resolved.candidates[0].problem.priors["omega"].loc)) == pytest.approx(6, rel=0.2)
 
 

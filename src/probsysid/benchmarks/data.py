@@ -151,7 +151,7 @@ def _install(path: Path, place: Path, expected: str) -> None:
     """Copy a file into place through pooch, which verifies the copy before it gets its name."""
     import pooch  # late, as in `transfer`
 
-    def copy(url: str, output_file: str, pooch: Any) -> None:
+    def copy(url: str, output_file: str, pooch: object) -> None:
         shutil.copyfile(path, output_file)
 
     with without_log():

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 ATTEMPTS = 3
 """Consecutive attempts without a new byte after which the download is abandoned."""
@@ -68,7 +67,7 @@ class ResumingDownloader:
 
     partial: Path
 
-    def __call__(self, url: str, output_file: str | os.PathLike[str], pooch: Any) -> None:
+    def __call__(self, url: str, output_file: str | os.PathLike[str], pooch: object) -> None:
         received, idle = _size(self.partial), 0
         while True:
             try:

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+
+import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.data.record import Record
@@ -170,7 +171,9 @@ def _units(study: Study, equations: ModelEquations, parameters: Mapping[str, Par
     return units
 
 
-def _initial(study: Study, section: ModelSection, item: StudyRecord, model: Model) -> dict[str, Any]:
+def _initial(
+    study: Study, section: ModelSection, item: StudyRecord, model: Model
+) -> dict[str, float | dist.Distribution]:
     given = {**study.initial, **section.initial, **item.section.initial}
     missing = [name for name in model.physical_names if name not in given]
     if missing:
@@ -181,9 +184,9 @@ def _initial(study: Study, section: ModelSection, item: StudyRecord, model: Mode
     return {name: _value(given[name]) for name in model.physical_names}
 
 
-def _value(quantity: float | Prior) -> Any:
+def _value(quantity: float | Prior) -> float | dist.Distribution:
     return quantity.distribution if isinstance(quantity, Prior) else quantity
 
 
-def _values(table: Mapping[str, float | Prior]) -> dict[str, Any]:
+def _values(table: Mapping[str, float | Prior]) -> dict[str, float | dist.Distribution]:
     return {name: _value(quantity) for name, quantity in table.items()}

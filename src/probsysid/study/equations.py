@@ -31,18 +31,6 @@ MAX_WHOLE_POWER = 64
 CONSTANTS = {"pi": math.pi}
 
 
-def _minimum(first: Any, second: Any) -> Any:
-    return jnp.minimum(first, second)
-
-
-def _maximum(first: Any, second: Any) -> Any:
-    return jnp.maximum(first, second)
-
-
-def _where(condition: Any, then: Any, otherwise: Any) -> Any:
-    return jnp.where(condition, then, otherwise)
-
-
 FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "sin": (1, jnp.sin),
     "cos": (1, jnp.cos),
@@ -60,9 +48,9 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "sqrt": (1, jnp.sqrt),
     "abs": (1, jnp.abs),
     "sign": (1, jnp.sign),
-    "min": (2, _minimum),
-    "max": (2, _maximum),
-    "where": (3, _where),
+    "min": (2, jnp.minimum),
+    "max": (2, jnp.maximum),
+    "where": (3, jnp.where),
 }
 """Name -> number of arguments and function."""
 

@@ -28,14 +28,14 @@ class Family:
     """A family of priors: arguments with defaults, which of them must be positive, and the constructor."""
 
     arguments: dict[str, Any]
-    make: Callable[..., Any]
+    make: Callable[..., dist.Distribution]
     positive: tuple[str, ...] = ()
     ordered: bool = False
     """Whether `low` must be below `high`."""
     example: str = ""
 
 
-def _truncated(mean: float, sd: float, low: float | None, high: float | None) -> Any:
+def _truncated(mean: float, sd: float, low: float | None, high: float | None) -> dist.Distribution:
     return dist.TruncatedNormal(mean, sd, low=low, high=high)
 
 
@@ -74,7 +74,7 @@ class Prior:
     """A distribution and the text it came from."""
 
     text: str
-    distribution: Any = field(compare=False, repr=False)
+    distribution: dist.Distribution = field(compare=False, repr=False)
 
 
 def parse_prior(text: str) -> Prior:

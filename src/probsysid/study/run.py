@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,7 @@ from probsysid.study.toml_writer import to_toml
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
 
 Say = Callable[[str], None]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ def _refined(resolved: ResolvedStudy, posterior: Posterior, say: Say) -> tuple[P
     return (posterior, [str(found).rstrip(".")]) if isinstance(found, Exception) else (found, [])
 
 
-def _attempt(work: Callable[[], Any]) -> Any:
+def _attempt(work: Callable[[], Value]) -> Value | Exception:
     """The return value, or the exception: after a long run, a failing figure must not lose the rest."""
     try:
         return work()

@@ -24,7 +24,7 @@ def _table(table: dict[str, Any], path: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def _is_section(key: str, value: Any, path: tuple[str, ...]) -> bool:
+def _is_section(key: str, value: object, path: tuple[str, ...]) -> bool:
     """Tables get a heading; parameters, channels and ranges stay on one line."""
     if isinstance(value, list):
         return bool(value) and all(isinstance(item, dict) for item in value)
@@ -39,7 +39,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
