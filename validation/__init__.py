@@ -1,1 +1,5 @@
-"""Long statistical studies: `python -m validation` runs them and writes docs/validation-sampler.md."""
+"""Long statistical studies, outside the package: `python -m validation` runs them.
+
+In come the package, and reference draws and benchmark results where a study needs them.
+Out go docs/validation-sampler.md, docs/validation.md (honesty) and docs/benchmarks.md (benchmarks).
+"""

@@ -1,7 +1,7 @@
-"""`python -m validation [STUDY ...] [--again]`: run studies, all that have no result by default, and write the pages.
+"""`python -m validation [STUDY ...] [--again]`: run studies, by default all without a result, and write the pages.
 
-The honesty matrix keeps every data set of every cell by itself and fills what is missing; `--problem` and `--method`
-choose cells, `--sets` how many data sets each (0 only writes the page), `--seed` which.
+The honesty matrix stores every data set of every cell separately and runs the missing ones; `--problem` and `--method`
+select cells, `--sets` the number of data sets per cell (0 only writes the page), `--seed` which.
 """
 
 import argparse
@@ -38,8 +38,8 @@ HONESTY = "honesty"
 
 
 def machine() -> str:
-    """Its class, not its name."""
-    return f"{os.cpu_count()} cores {platform.machine()}, {platform.ode_filter()}, Python {platform.python_version()}"
+    """The kind of machine, not its name."""
+    return f"{os.cpu_count()} cores {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Biases of order 1 / N over many runs on conjugate problems, and whether the reported evidence error is right.
+"""Biases of order 1 / N over many runs on conjugate problems, and a check of the reported evidence error.
 
-A run's estimates of mean, covariance and evidence are compared with the closed form after every sample; averaged over
-200 runs, what is left is bias.  The reported error of the evidence is held against its true error.
+A run's estimates of mean, covariance and evidence are compared with the closed form after every sample; the average
+difference over 200 runs is the bias.  The reported error of the evidence is compared with its true error.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Simulation-based calibration (Talts et al. 2018): truths from the prior, data from the truths, posteriors from the
-data; the share of the posterior below the truth is uniform if everything is right: model, filter, weights, moves.
+data; the fraction of the posterior below the truth is uniform if model, filter, weights and moves are right.
 
-Besides the parameters, the log likelihood is ranked: it sees errors that leave the margins as they are
+Besides the parameters, the log likelihood is ranked: it reveals errors that leave the marginals unchanged
 (Modrak et al. 2023).
 """
 
@@ -41,7 +41,7 @@ def problem() -> Problem:
 
 
 def rank_one(shared: Shared, index: int) -> dict[str, Any]:
-    """One truth, its data, its posterior: where the truth lies in it."""
+    """Ranks and z-scores of one truth in the posterior of its data."""
     random = np.random.default_rng([2024, index])
     space = shared.problem.space
     free = np.asarray(space.sample(jax.random.key(10_000 + index), 1))
@@ -49,12 +49,12 @@ def rank_one(shared: Shared, index: int) -> dict[str, Any]:
     parameters = {name: truth[name] for name in MODEL.parameter_names}
     start = [truth[f"initial.{name}"] for name in MODEL.physical_names]
     record = measured(multisine(SAMPLES, index), parameters, truth["noise.position"], np.array(start), random)
-    experiment = shared.experiment(record)
-    run, history = shared.run(experiment, seed=index)
+    target = shared.experiment(record)
+    run, history = shared.run(target, seed=index)
     weights = run.normalised_weights
     values = {name: np.asarray(v) for name, v in space.values(run.flat_theta).items()}
     ranks = {name: float(weights @ (v < truth[name])) for name, v in values.items()}
-    _, likelihood, energy = sweep(experiment, np.repeat(free, shared.sampler.particles, axis=1), SAMPLES)
+    _, likelihood, energy = sweep(target, np.repeat(free, shared.sampler.particles, axis=1), SAMPLES)
     ranks["log likelihood"] = float(weights @ (run.log_likelihood.ravel() < (likelihood - energy)[0]))
     means = {name: float(weights @ v) for name, v in values.items()}
     sds = {name: float(np.sqrt(weights @ (v - means[name]) ** 2)) for name, v in values.items()}
@@ -70,7 +70,7 @@ def rank_one(shared: Shared, index: int) -> dict[str, Any]:
 
 
 def run(folder: Path, sets: int = SETS) -> dict[str, Any]:
-    """All data sets; those whose results are in the folder are not run again."""
+    """Run all data sets without a result in the folder, and summarise."""
     folder = folder / "calibration"
     folder.mkdir(parents=True, exist_ok=True)
     shared = Shared(problem(), SAMPLER)
@@ -83,7 +83,7 @@ def run(folder: Path, sets: int = SETS) -> dict[str, Any]:
 
 
 def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Chi-square and Kolmogorov-Smirnov tests of every quantity's ranks."""
+    """Chi-square and Kolmogorov-Smirnov tests of the ranks of every quantity."""
     ranks = {name: np.array([r["ranks"][name] for r in results]) for name in results[0]["ranks"]}
     counts = {name: np.histogram(r, bins=BINS, range=(0, 1))[0] for name, r in ranks.items()}
     return {
@@ -100,7 +100,7 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
-    """Rank histograms with the band that holds 99 % of the counts of one bin."""
+    """Rank histograms with the 99 % band of the count of one bin."""
     from matplotlib import pyplot
 
     names, sets = list(result["counts"]), result["sets"]

@@ -1,4 +1,4 @@
-"""The oscillator that the studies share, and data simulated from it."""
+"""The oscillator shared by the studies, and data simulated from it."""
 
 from collections.abc import Mapping
 
@@ -8,10 +8,10 @@ import probsysid as ps
 from probsysid.posterior.simulate import simulate
 
 DT = 0.2
-"""About 20 samples a period of the highest frequency that matters."""
+"""About 20 samples per period of the highest relevant frequency."""
 
 FINE = 32
-"""Runge-Kutta steps a sample for the truth: its error is 1e-9 of the motion."""
+"""Runge-Kutta steps per sample for the truth: its error is 1e-9 of the motion."""
 
 SOLVER = ps.Solver(smoothness=4, substeps=2, linearisation="ekf1", diffusion="quasi-mle")
 
@@ -24,7 +24,7 @@ MODEL = ps.Model(
 
 
 def multisine(samples: int, seed: int) -> np.ndarray:
-    """A random-phase force of about unit root mean square over the resonance."""
+    """A random-phase multisine around the resonance with a root mean square of about one."""
     random = np.random.default_rng(seed)
     time, lines = DT * np.arange(samples), np.linspace(0.2, 4.0, 40)
     return sum(np.cos(line * time + random.uniform(0, 2 * np.pi)) for line in lines) / np.sqrt(20)
@@ -33,7 +33,7 @@ def multisine(samples: int, seed: int) -> np.ndarray:
 def measured(
     force: np.ndarray, parameters: Mapping[str, float], noise: float, start: np.ndarray, random: np.random.Generator
 ) -> ps.Record:
-    """A record of the true motion with noise."""
+    """A noisy record of the true motion."""
     record = ps.Record(inputs={"force": force}, dt=DT, intersample="linear")
     values = {name: np.array([value]) for name, value in parameters.items()}
     outputs, _, _ = simulate(MODEL, values, np.asarray(start, dtype=float)[:, None], record, FINE)

@@ -1,7 +1,7 @@
-"""A run killed with SIGKILL at 50 random moments and resumed each time, against one that was never killed.
+"""A run killed with SIGKILL at 50 random moments and resumed each time, compared with an uninterrupted run.
 
-The child checkpoints ten times a second instead of every half minute and gives up its life to a timer that starts
-with its first sign of progress, so that blows fall on everything: sampling, writing, renaming, reading.
+The child writes a checkpoint ten times per second instead of every half minute; the timer that kills it starts with
+its first sign of progress, so that kills hit every phase: sampling, writing, renaming, reading.
 """
 
 import os
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -63,18 +64,18 @@ def launch(path: Path, result: Path) -> "subprocess.Popen[str]":
 
 
 def run(folder: Path, kills: int = KILLS) -> dict[str, Any]:
-    """Kill, look whether the checkpoint is whole and never behind, start again; compare the end to the last bit."""
+    """Kill, check that the checkpoint is complete and not older than the last, restart; compare the end bit by bit."""
     moments = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as name:
         path, result = Path(name) / "run.npz", Path(name) / "result.npz"
-        samples, rounds, blows, partial = [0], 0, 0, 0
+        samples, rounds, delivered, partial = [0], 0, 0, 0
         for _ in track(range(kills), description="kills"):
             child = launch(path, result)
             assert child.stdout is not None
             child.stdout.readline()
             seen = path.stat().st_mtime_ns if path.exists() else 0
             limit = time.monotonic() + 300
-            # half of the blows from the start on (compiling, reading), half once something new was written
+            # half of the kills at any time (compiling, reading), half after a new checkpoint was written
             if moments.random() < 0.5:
                 while (
                     child.poll() is None
@@ -85,13 +86,13 @@ def run(folder: Path, kills: int = KILLS) -> dict[str, Any]:
             time.sleep(moments.uniform(0, 1.0))
             if child.poll() is None:
                 child.send_signal(signal.SIGKILL)
-                blows += 1
+                delivered += 1
             child.wait()
             child.stdout.close()
             partial += len(list(Path(name).glob(".*.partial")))
             if path.exists():
                 samples.append(checkpoint.unpack(path)[0].samples)
-            if result.exists():  # it was done before the blow: begin anew
+            if result.exists():  # the run ended before the kill: start a new one
                 rounds += 1
                 same = _same(result)
                 assert same, "a resumed run differs from one that was never killed"
@@ -101,7 +102,7 @@ def run(folder: Path, kills: int = KILLS) -> dict[str, Any]:
         child = launch(path, result)
         child.wait()
         return {
-            "kills": blows,
+            "kills": delivered,
             "checkpoints in the middle of a run": sum(0 < s < SAMPLES for s in samples),
             "finished runs": rounds + 1,
             "unfinished files left behind": partial,
@@ -110,11 +111,14 @@ def run(folder: Path, kills: int = KILLS) -> dict[str, Any]:
         }
 
 
+@cache
+def _uninterrupted() -> ps.Posterior:
+    return identify()
+
+
 def _same(result: Path) -> bool:
-    """Whether a result is that of a run in this process, to the last bit."""
-    if not hasattr(_same, "expected"):
-        _same.expected = identify()  # type: ignore[attr-defined]
-    expected: ps.Posterior = _same.expected  # type: ignore[attr-defined]
+    """Whether a result equals that of a run in this process, bit by bit."""
+    expected = _uninterrupted()
     with np.load(result) as found:
         parts = [found[name] for name in ("theta", "weights", "evidence_by_population", "ess")]
     wanted = [expected.theta, expected.weights, expected.evidence_by_population, expected.history.ess]

@@ -1,6 +1,6 @@
 """posteriordb's Lotka-Volterra model of lynx and hare (hudson_lynx_hare-lotka_volterra) against its reference draws.
 
-The reference lies beside the benchmark data: PROBSYSID_DATA/../reference/lotka_volterra.
+The reference is stored beside the benchmark data: PROBSYSID_DATA/../reference/lotka_volterra.
 """
 
 import json
@@ -17,7 +17,8 @@ import probsysid as ps
 from probsysid import dist
 
 LOG_EVIDENCE = -146.684
-"""Of the counts, not of their logarithms; by importance sampling with a finely stepped Runge-Kutta solver, +- 0.004."""
+"""Log evidence of the counts, not of their logarithms; by importance sampling with a fine Runge-Kutta solver,
++- 0.004."""
 
 NAMES = {
     "theta1": "theta[1]",
@@ -29,11 +30,11 @@ NAMES = {
     "noise.log_hare": "sigma[1]",
     "noise.log_lynx": "sigma[2]",
 }
-"""Our names and the reference's."""
+"""Our names -> the reference's."""
 
 STEPS = 10
-"""Steps a year.  They are samples without outputs, which keeps the compiled program small.  At the reference draws the
-log likelihood is then 0.0013 +- 0.0013 below that of 40 steps with smoothness 4."""
+"""Steps per year, as samples without outputs, which keeps the compiled program small.  At the reference draws the log
+likelihood is then 0.0013 +- 0.0013 below that of 40 steps with smoothness 4."""
 
 SOLVER = ps.Solver(smoothness=2, substeps=1, linearisation="ekf1", diffusion="quasi-mle")
 
@@ -59,14 +60,14 @@ INITIAL = {"hare": dist.LogNormal(np.log(10.0), 1.0), "lynx": dist.LogNormal(np.
 
 @dataclass(frozen=True)
 class Reference:
-    """The counts of 21 years, and draws from the exact posterior by our names."""
+    """The counts of 21 years, and draws from the exact posterior under our names."""
 
     counts: np.ndarray
     draws: dict[str, np.ndarray]
 
     @classmethod
     def read(cls) -> "Reference | None":
-        """None where the files are not there."""
+        """Read the files; None if they are missing."""
         data = os.environ.get("PROBSYSID_DATA")
         folder = Path(data).parent / "reference" / "lotka_volterra" if data else None
         if folder is None or not folder.is_dir():
@@ -79,13 +80,13 @@ class Reference:
 
     @property
     def record(self) -> ps.Record:
-        """Logarithms of the counts once a year, nothing in between."""
+        """Logarithms of the counts once per year, and missing values in between."""
         values = np.full((STEPS * (len(self.counts) - 1) + 1, 2), np.nan)
         values[::STEPS] = np.log(self.counts)
         return ps.Record(outputs={"log_hare": values[:, 0], "log_lynx": values[:, 1]}, dt=1 / STEPS)
 
     def compare(self, posterior: ps.Posterior) -> dict[str, Any]:
-        """Differences of means in sd, ratios of sd, and of the evidence: of the counts, hence the Jacobian."""
+        """Differences of means in sd, ratios of sd, and the evidence of the counts, with the logarithm's Jacobian."""
         return {
             "mean": {n: (posterior.mean(n) - d.mean()) / d.std() for n, d in self.draws.items()},
             "sd": {n: posterior.sd(n) / d.std() for n, d in self.draws.items()},
@@ -103,7 +104,7 @@ def identify(reference: Reference, sampler: ps.Sampler, seed: int = 0) -> ps.Pos
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """At 4096 particles, with the default sampler."""
+    """Compare a run of the default sampler with 4096 particles."""
     reference = Reference.read()
     if reference is None:
         return {"missing": "the reference draws are not beside PROBSYSID_DATA"}

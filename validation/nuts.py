@@ -1,4 +1,4 @@
-"""Against the no-U-turn sampler (numpyro) with a finely stepped Runge-Kutta likelihood, on one Duffing record."""
+"""Comparison with the no-U-turn sampler (numpyro) with a fine Runge-Kutta likelihood, on one Duffing record."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from validation.duffing import DT, MODEL, SOLVER, measured, multisine
 TRUTH = {"m": 1.0, "c": 0.2, "k": 1.0, "k3": 0.5}
 TRUE_NOISE, TRUE_START = 0.1, np.array([0.5, -0.3])
 STEPS = 8
-"""Runge-Kutta steps a sample in the likelihood: its error is 1e-6 of the motion."""
+"""Runge-Kutta steps per sample in the likelihood: its error is 1e-6 of the motion."""
 
 PRIORS = {
     "m": dist.LogNormal(0.0, 0.3),
@@ -36,7 +36,7 @@ def data(samples: int, seed: int = 0) -> ps.Record:
 
 
 def trajectory(parameters: Mapping[str, Any], x: Any, v: Any, force: Any) -> Any:
-    """Positions at the samples; the force is linear in between."""
+    """Positions at the samples; the force is linear between them."""
     p, h = parameters, DT / STEPS
 
     def rate(x: Any, v: Any, u: Any) -> tuple[Any, Any]:
@@ -62,7 +62,7 @@ def trajectory(parameters: Mapping[str, Any], x: Any, v: Any, force: Any) -> Any
 
 
 def exact_draws(record: ps.Record, warmup: int, draws: int, chains: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """(chain, draw) of every quantity, by the names of our posterior."""
+    """Draws of NUTS, (chain, draw), of every quantity under the names of our posterior."""
     force, measured = jnp.asarray(record.inputs["force"]), jnp.asarray(record.outputs["position"])
 
     def model() -> None:
@@ -102,7 +102,7 @@ def compare(posterior: ps.Posterior, draws: Mapping[str, np.ndarray]) -> dict[st
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """Enough draws on both sides to know means to 0.02 sd."""
+    """Compare, with enough draws on both sides for a standard error of 0.02 sd of the means."""
     record = data(300)
     draws = exact_draws(record, warmup=1000, draws=4000, chains=2)
     return compare(identify(record, particles=8192), draws)

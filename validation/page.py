@@ -1,4 +1,4 @@
-"""The page of results, written from what the studies left in validation/results."""
+"""Write docs/validation-sampler.md from the results of the studies in validation/results."""
 
 import json
 import re
@@ -17,16 +17,16 @@ are kept in `validation/results`, so that an interrupted study goes on where it 
 """
 
 
-def write(results: dict[str, dict[str, Any]]) -> None:
-    """All sections whose study has a result; the others stay as they were published, from another machine perhaps."""
-    sections = published(PAGE.read_text()) if PAGE.exists() else {}
+def write(results: dict[str, dict[str, Any]], path: Path = PAGE) -> None:
+    """Rewrite the sections whose study has a result; the others stay as published, perhaps from another machine."""
+    sections = published(path.read_text()) if path.exists() else {}
     for name, given in results.items():
         sections[name] = f"{SECTIONS[name](given['result'])}\n{_how(name, given)}"
-    PAGE.write_text("\n".join([TITLE, *(sections[name] for name in SECTIONS if name in sections)]))
+    path.write_text("\n".join([TITLE, *(sections[name] for name in SECTIONS if name in sections)]))
 
 
 def published(text: str) -> dict[str, str]:
-    """Sections of a page by the study that they belong to, which their last line names."""
+    """Sections of a page by their study, which the last line of each names."""
     parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
     return {name: f"{part.rstrip()}\n" for part in parts for name in SECTIONS if f"*{_command(name)}," in part}
 

@@ -1,4 +1,4 @@
-"""Many data sets for one question, with one compilation."""
+"""One problem with many data sets, compiled once."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from probsysid.targets.batch_target import BatchTarget
 
 
 class Shared:
-    """Experiments with the same question, which share what they compile."""
+    """Targets of the same problem, which share their compiled programs."""
 
     def __init__(self, problem: Problem, sampler: ps.Sampler):
         self.problem = problem
@@ -21,10 +21,10 @@ class Shared:
     def experiment(self, record: ps.Record) -> BatchTarget:
         return BatchTarget(self.problem, (record,), self.sampler.particles)
 
-    def run(self, experiment: BatchTarget, seed: int) -> tuple[IBISState, History]:
+    def run(self, target: BatchTarget, seed: int) -> tuple[IBISState, History]:
         history = History(self.sampler.islands)
-        run = ibis.start(experiment, self.sampler, seed)
-        return sample_all(run, history, experiment, self.sampler, _ignore, _ignore), history
+        run = ibis.start(target, self.sampler, seed)
+        return sample_all(run, history, target, self.sampler, _ignore, _ignore), history
 
 
 def _ignore(*_: Any) -> None:

@@ -1,11 +1,11 @@
-"""The cheapest smoothness: what a sample costs with each, at the steps that these data need.
+"""Cost per sample of each smoothness, at the number of steps that the data need.
 
 python -m validation.smoothness [--problem NAME ...] [--json FILE]
 
-For particles of one posterior, likelihoods with every smoothness and number of steps are held against those of a fine
-Runge-Kutta integration (`loss`: share of the effective sample size that the difference would cost), and timed.  The
-cases outside the honesty matrix are held against the filter at its finest instead; the Silverbox needs PROBSYSID_DATA.
-Set JAX_ENABLE_COMPILATION_CACHE=false to see what compiling takes.
+For particles of one posterior, likelihoods with every smoothness and number of steps are compared with those of a fine
+Runge-Kutta integration (`loss`: fraction of the effective sample size that the difference would cost), and timed.  The
+cases outside the honesty matrix are compared with the filter at its finest level; the Silverbox needs PROBSYSID_DATA.
+Set JAX_ENABLE_COMPILATION_CACHE=false to measure compile times.
 """
 
 import argparse
@@ -36,41 +36,41 @@ from validation.honesty.runge_kutta import RungeKuttaTarget
 
 SAMPLER = ps.Sampler(particles=256, islands=1)
 BEYOND = (1, 2, 3, 4)
-"""Derivatives that the prior carries beyond the order of the ODE."""
+"""Derivatives in the prior beyond the order of the ODE."""
 LARGEST = 11
-"""Components of the largest state that is tried: programs of larger ones take minutes to compile."""
+"""Components of the largest state tried: larger programs take minutes to compile."""
 LEVELS = range(FINEST)
 STEPS = 64
-"""Of Runge-Kutta, an interval, for the record that is made here."""
+"""Runge-Kutta steps per sample of the record simulated here."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """A question with its data, and the target that counts as exact; None for the filter's own finest."""
+class SmoothnessCase:
+    """A problem with its data, and the target that counts as exact; None for the filter at its finest level."""
 
     problem: Problem
     record: ps.Record
     exact: Any = None
 
 
-def honesty(name: str) -> Case:
+def honesty(name: str) -> SmoothnessCase:
     """The first data set of a system of the honesty matrix."""
     problem = PROBLEMS[name]
     record = problem.record(0)
     asked = Problem.make(problem.model, ps.Solver(), problem.priors, problem.noise, [problem.initial], None)
-    return Case(asked, record, RungeKuttaTarget(problem, record, problem.fine))
+    return SmoothnessCase(asked, record, RungeKuttaTarget(problem, record, problem.fine))
 
 
-def silverbox_training() -> Case:
-    """The training record of the benchmark, with noise and start inferred."""
+def silverbox_training() -> SmoothnessCase:
+    """The training record of the benchmark, with noise and initial state inferred."""
     study = silverbox.study()
     noise = {"position": default_noise("position", [study.record])}
     problem = Problem.make(study.model, ps.Solver(), study.priors, noise, [study.initial], None)
-    return Case(problem, study.record)
+    return SmoothnessCase(problem, study.record)
 
 
-def linear_input() -> Case:
-    """A Duffing oscillator at 20 samples a period whose force is linear between samples: derivatives jump at each."""
+def linear_input() -> SmoothnessCase:
+    """A Duffing oscillator at 20 samples per period with a force linear between samples, whose derivatives jump."""
     model = PROBLEMS["duffing"].model
     random = np.random.default_rng(0)
     lines, dt, samples = np.linspace(0.2, 2.5, 40), 0.25, 2000
@@ -83,17 +83,17 @@ def linear_input() -> Case:
     priors = {name: dist.LogNormal(np.log(value), 0.4) for name, value in truth.items()}
     initial = {"x": dist.Normal(0.0, 1.0), "dx": dist.Normal(0.0, 1.0)}
     problem = Problem.make(model, ps.Solver(), priors, {"position": dist.LogNormal(-2.1, 0.5)}, [initial], None)
-    return Case(problem, record.replace(outputs={"position": noisy}))
+    return SmoothnessCase(problem, record.replace(outputs={"position": noisy}))
 
 
-CASES: dict[str, Callable[[], Case]] = {
+CASES: dict[str, Callable[[], SmoothnessCase]] = {
     **{name: lambda name=name: honesty(name) for name in PROBLEMS},  # type: ignore[misc]
     "linear-input": linear_input,
     "silverbox": silverbox_training,
 }
 
 
-def posterior(case: Case) -> IBISState:
+def posterior(case: SmoothnessCase) -> IBISState:
     """Particles of the posterior with the default solver."""
     target = BatchTarget(case.problem, (case.record,), SAMPLER.particles)
     run = ibis.start(target, SAMPLER, 0, first_level(target))
@@ -105,13 +105,13 @@ def _ignore(*_: Any) -> None:
 
 
 def likelihood(target: Any, theta: Any) -> np.ndarray:
-    """Of the whole record."""
+    """Log likelihood of the whole record."""
     _, before, last = sweep(target, theta, target.samples)
     return before - last
 
 
-def experiment(case: Case, beyond: int) -> BatchTarget:
-    """The question with that many derivatives beyond the order."""
+def target_with(case: SmoothnessCase, beyond: int) -> BatchTarget:
+    """The problem with this number of derivatives beyond the order."""
     smoothness = {name: order + beyond for name, order in case.problem.model.coordinates.items()}
     problem = Problem.make(
         case.problem.model,
@@ -124,17 +124,17 @@ def experiment(case: Case, beyond: int) -> BatchTarget:
     return BatchTarget(problem, (case.record,), SAMPLER.particles)
 
 
-def measure(case: Case) -> dict[str, Any]:
-    """Loss and cost at every smoothness and number of steps."""
-    compiling = {beyond: seconds for beyond in BEYOND if (seconds := _compiling(experiment(case, beyond))) is not None}
+def measure(case: SmoothnessCase) -> dict[str, Any]:
+    """Loss and cost for every smoothness and number of steps."""
+    compiling = {beyond: seconds for beyond in BEYOND if (seconds := _compiling(target_with(case, beyond))) is not None}
     run = posterior(case)
     theta = run.flat_theta
-    finest = case.exact or experiment(case, 3).at(FINEST)
+    finest = case.exact or target_with(case, 3).at(FINEST)
     exact = likelihood(finest, theta).reshape(run.log_likelihood.shape)
     results = {
         beyond: {
             "seconds to compile": seconds,
-            "levels": [_at_level(experiment(case, beyond).at(level), run, exact) for level in LEVELS],
+            "levels": [_at_level(target_with(case, beyond).at(level), run, exact) for level in LEVELS],
         }
         for beyond, seconds in compiling.items()
     }
@@ -142,7 +142,7 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def _compiling(target: BatchTarget) -> float | None:
-    """Processor seconds until the program runs; None if it is too large to be tried."""
+    """Processor seconds of compilation; None if the state is too large."""
     if target.filters[0].ode_filter.layout.size > LARGEST:
         return None
     theta = target.sample_prior(jax.random.key(0), SAMPLER.particles)
@@ -160,24 +160,24 @@ def _at_level(target: BatchTarget, run: IBISState, exact: np.ndarray) -> dict[st
         shifted = exact - found.reshape(exact.shape) + run.log_likelihood
     lost = loss(run, LevelEvaluation(None, shifted))
     cost = 1e9 * seconds / (run.log_weights.size * target.samples)
-    return {"loss": lost, "seconds": seconds, "nanoseconds a sample": cost}
+    return {"loss": lost, "seconds": seconds, "nanoseconds per sample": cost}
 
 
-HEADER = """| beyond the order | compile s | loss at 1, 2, 4, ... steps | ns a sample | cheapest that will do |
+HEADER = """| beyond the order | compile s | loss at 1, 2, 4, ... steps | ns per sample | cheapest that will do |
 |---|---|---|---|---|"""
 
 
 def table(measured: dict[str, Any]) -> str:
-    """One line a smoothness."""
+    """A table with one line per smoothness."""
     return "\n".join([HEADER, *(_line(beyond, found) for beyond, found in measured["beyond"].items())])
 
 
 def _line(beyond: int, found: dict[str, Any]) -> str:
     levels = found["levels"]
-    good = [(row["nanoseconds a sample"], 2**i) for i, row in enumerate(levels) if row["loss"] <= TOLERANCE]
+    good = [(row["nanoseconds per sample"], 2**i) for i, row in enumerate(levels) if row["loss"] <= TOLERANCE]
     best = f"{min(good)[0]:.0f} ns, {min(good)[1]} steps" if good else "none"
     losses = ", ".join(f"{row['loss']:.2g}" for row in levels)
-    costs = ", ".join(f"{row['nanoseconds a sample']:.0f}" for row in levels)
+    costs = ", ".join(f"{row['nanoseconds per sample']:.0f}" for row in levels)
     return f"| {beyond} | {found['seconds to compile']:.1f} | {losses} | {costs} | {best} |"
 
 

@@ -36,7 +36,7 @@ def _callback(
         bool, typer.Option("--version", help="Say which version this is.", callback=_say_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Commands are registered below, each from the part it belongs to."""
+    """Commands are registered below, by the folder they belong to."""
 
 
 commands.register(app)
@@ -44,8 +44,8 @@ benchmarks.register(app)
 
 
 def main() -> None:
-    """Run a command; mistakes of the user's get one sentence and exit code 2, failed runs one and exit code 1."""
-    # arviz 0.23 announces its successor on the first import of each day, in the middle of a fit.
+    """Run a command; an `InputError` prints one sentence and exits with code 2, a `SamplingError` with code 1."""
+    # arviz 0.23 announces its successor on the first import of each day, during a fit.
     warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)
     try:
         app()
@@ -56,6 +56,6 @@ def main() -> None:
 
 
 def _end(sentence: str, code: int) -> NoReturn:
-    """With one sentence."""
+    """Print one sentence and exit."""
     typer.echo(f"probsysid: {sentence}", err=True)
     sys.exit(code)

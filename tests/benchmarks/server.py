@@ -1,4 +1,4 @@
-"""A web server that does what servers do: resume or not, die midway, send something else."""
+"""A local web server that supports ranges or not, breaks connections, or sends other content."""
 
 import threading
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Behaviour:
-    """What the server does.
+    """Settings of the server.
 
-    `dies` has, for each request, the number of bytes after which it breaks off; then it goes on to the end.
+    `dies` holds, per request, the number of bytes after which the connection breaks; further requests complete.
     """
 
     content: bytes
@@ -19,13 +19,13 @@ class Behaviour:
     length: bool = True
     dies: list[int] = field(default_factory=list)
     asked: list[str | None] = field(default_factory=list)
-    """The ranges that were asked for."""
+    """The ranges requested so far."""
     address: str = ""
 
 
 @contextmanager
 def serving(content: bytes) -> Iterator[Behaviour]:
-    """A server on this machine, for as long as the context lasts."""
+    """A server on this machine that stops with the context."""
     behaviour = Behaviour(content)
 
     class Handler(BaseHTTPRequestHandler):

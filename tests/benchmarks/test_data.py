@@ -1,10 +1,10 @@
-"""The benchmarks' files: found, checked, downloaded; and what is said when they are not there."""
+"""The benchmarks' data files: located, verified, downloaded; and the error sentences when that fails."""
 
 import hashlib
 import io
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,20 @@ from tests.benchmarks.server import Behaviour, serving
 
 CONTENT = {"DATA_EMPS.mat": b"training", "DATA_EMPS_PULSES.mat": b"test"}
 
+SOURCE = data.Source(
+    "emps",
+    "emps",
+    {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()},
+    "A. Author",
+    "http://127.0.0.1:1/",
+)
+"""A benchmark whose published files have this content; nothing listens at its address."""
+
 
 @pytest.fixture(autouse=True)
 def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(data.VARIABLE, raising=False)
-
-
-@pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the files with this content were the published ones."""
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
-    monkeypatch.setitem(data.SOURCES, "emps", data.Source("emps", "emps", sums, "A. Author", "http://127.0.0.1:1/"))
 
 
 def put(folder: Path, content: dict[str, bytes] = CONTENT) -> Path:
@@ -37,13 +39,12 @@ def put(folder: Path, content: dict[str, bytes] = CONTENT) -> Path:
     return place
 
 
-@pytest.mark.usefixtures("published")
 def test_found_in_a_folder_in_the_environments_or_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert data.locate("emps", put(tmp_path / "given").parent) == tmp_path / "given" / "emps"
+    assert data.locate(SOURCE, put(tmp_path / "given").parent) == tmp_path / "given" / "emps"
     put(data.cache_folder())
-    assert data.locate("emps") == data.cache_folder() / "emps"
+    assert data.locate(SOURCE) == data.cache_folder() / "emps"
     monkeypatch.setenv(data.VARIABLE, str(put(tmp_path / "named").parent))
-    assert data.locate("emps") == tmp_path / "named" / "emps"
+    assert data.locate(SOURCE) == tmp_path / "named" / "emps"
 
 
 def test_missing_files_say_what_to_do(tmp_path: Path) -> None:
@@ -53,12 +54,11 @@ def test_missing_files_say_what_to_do(tmp_path: Path) -> None:
         data.locate("silverbox", tmp_path)
 
 
-@pytest.mark.usefixtures("published")
 @pytest.mark.parametrize("wrong", [b"trainin", b"", b"trainingx"], ids=["truncated", "empty", "other"])
 def test_a_file_that_is_not_the_published_one_is_refused(tmp_path: Path, wrong: bytes) -> None:
     put(tmp_path, {**CONTENT, "DATA_EMPS.mat": wrong})
     with pytest.raises(InputError, match=r"DATA_EMPS.mat is not the published file: its SHA-256 begins with"):
-        data.locate("emps", tmp_path)
+        data.locate(SOURCE, tmp_path)
 
 
 def test_an_unknown_benchmark_is_named() -> None:
@@ -74,7 +74,7 @@ def test_a_file_that_is_not_matlabs_is_refused(tmp_path: Path) -> None:
 
 
 def archive(content: dict[str, bytes]) -> bytes:
-    """A ZIP file as the benchmark's authors publish it."""
+    """A ZIP file as published by the benchmark's authors."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         for name, text in content.items():
@@ -82,9 +82,17 @@ def archive(content: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+@dataclass(frozen=True)
+class Published:
+    """A benchmark on a server of this machine."""
+
+    server: Behaviour
+    source: data.Source
+
+
 @pytest.fixture
-def server(published: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behaviour]:
-    """Has the archive; nonlinear-benchmarks' own address has nothing."""
+def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[Published]:
+    """The server has the archive; the address of nonlinear-benchmarks cannot be reached."""
     import nonlinear_benchmarks
 
     genuine = nonlinear_benchmarks.EMPS
@@ -96,82 +104,83 @@ def server(published: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behavio
 
     monkeypatch.setattr(nonlinear_benchmarks, "EMPS", without_network)
     with serving(archive(CONTENT)) as behaviour:
-        monkeypatch.setitem(data.SOURCES, "emps", replace(data.SOURCES["emps"], address=behaviour.address))
-        yield behaviour
+        yield Published(behaviour, replace(SOURCE, address=behaviour.address))
 
 
 def files() -> list[str]:
-    """All that is in the cache."""
+    """All files in the cache."""
     return sorted(path.name for path in data.cache_folder().parent.rglob("*") if path.is_file())
 
 
-def test_download_checks_copies_and_leaves_what_is_there(server: Behaviour, capsys: pytest.CaptureFixture[str]) -> None:
-    place = data.download("emps")
+def test_download_verifies_copies_and_keeps_what_is_there(
+    published: Published, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = data.download(published.source)
     assert {path.name: path.read_bytes() for path in place.iterdir()} == CONTENT
-    assert data.download("emps") == place
-    assert server.asked == [None]
+    assert data.download(published.source) == place
+    assert published.server.asked == [None]
     assert files() == sorted(CONTENT)
-    assert capsys.readouterr().out == ""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "pooch" not in printed.err and "SHA256" not in printed.err
 
 
-def test_an_interrupted_download_goes_on(server: Behaviour) -> None:
-    server.dies = [20, 0, 0, 0]
+def test_an_interrupted_download_resumes(published: Published) -> None:
+    published.server.dies = [20, 0, 0, 0]
     with pytest.raises(InputError, match=r"failed \(20 of \d+ bytes arrived\)\. What has arrived is kept"):
-        data.download("emps")
+        data.download(published.source)
     assert files() == ["emps.zip.partial"]
-    data.download("emps")
-    assert server.asked[-1] == "bytes=20-"
+    data.download(published.source)
+    assert published.server.asked[-1] == "bytes=20-"
     assert files() == sorted(CONTENT)
 
 
 @pytest.mark.parametrize("length", [True, False], ids=["length known", "length unknown"])
-def test_a_truncated_archive_is_never_taken_for_whole(server: Behaviour, length: bool) -> None:
-    server.content, server.length = archive(CONTENT)[:-30], length
+def test_a_truncated_archive_is_never_taken_for_whole(published: Published, length: bool) -> None:
+    published.server.content, published.server.length = archive(CONTENT)[:-30], length
     with pytest.raises(InputError, match="downloading emps failed"):
-        data.download("emps")
+        data.download(published.source)
     assert files() == []
-    server.content = archive(CONTENT)
-    data.download("emps")
+    published.server.content = archive(CONTENT)
+    data.download(published.source)
     assert files() == sorted(CONTENT)
 
 
-def test_wrong_bytes_leave_nothing_and_the_next_download_begins_again(server: Behaviour) -> None:
-    server.content = archive({**CONTENT, "DATA_EMPS.mat": b"trainin"})
+def test_wrong_bytes_leave_nothing_and_the_next_download_starts_over(published: Published) -> None:
+    published.server.content = archive({**CONTENT, "DATA_EMPS.mat": b"trainin"})
     with pytest.raises(InputError, match=r"DATA_EMPS\.mat is not the published file"):
-        data.download("emps")
+        data.download(published.source)
     assert files() == []
-    server.content = archive(CONTENT)
-    data.download("emps")
+    published.server.content = archive(CONTENT)
+    data.download(published.source)
     assert files() == sorted(CONTENT)
 
 
-def test_an_archive_without_the_files_is_refused(server: Behaviour) -> None:
-    server.content = archive({"README.txt": b"moved"})
+def test_an_archive_without_the_files_is_refused(published: Published) -> None:
+    published.server.content = archive({"README.txt": b"moved"})
     with pytest.raises(InputError, match="DATA_EMPS"):
-        data.download("emps")
+        data.download(published.source)
     assert files() == []
 
 
-def test_wrong_files_in_place_are_replaced(server: Behaviour) -> None:
+def test_wrong_files_in_place_are_replaced(published: Published) -> None:
     put(data.cache_folder(), {**CONTENT, "DATA_EMPS.mat": b"trainin"})
-    data.download("emps")
+    data.download(published.source)
     assert (data.cache_folder() / "emps" / "DATA_EMPS.mat").read_bytes() == CONTENT["DATA_EMPS.mat"]
 
 
-def test_where_the_address_has_moved_nonlinear_benchmarks_is_asked(
-    server: Behaviour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_if_the_address_is_no_longer_valid_nonlinear_benchmarks_downloads(
+    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import nonlinear_benchmarks
 
     fetched = put(tmp_path / "fetched")
     monkeypatch.setattr(nonlinear_benchmarks, "EMPS", lambda **options: [str(p) for p in fetched.iterdir()])
-    server.content = b""
-    data.download("emps")
+    published.server.content = b""
+    data.download(published.source)
     assert files() == sorted(CONTENT)
 
 
-def test_without_a_network_the_message_says_what_to_do(server: Behaviour, monkeypatch: pytest.MonkeyPatch) -> None:
-    unreachable = replace(data.SOURCES["emps"], address="http://127.0.0.1:1/")
-    monkeypatch.setitem(data.SOURCES, "emps", unreachable)
+def test_without_a_network_the_message_says_what_to_do() -> None:
     with pytest.raises(InputError, match=r"Connection refused.*nonlinearbenchmark\.org.*set PROBSYSID_DATA=FOLDER"):
-        data.download("emps")
+        data.download(SOURCE)

@@ -1,4 +1,4 @@
-"""The limit: least squares with a prior, and its curvature, against a linear problem's closed form."""
+"""The Laplace limit against the closed form of a linear problem."""
 
 import numpy as np
 import pytest
@@ -19,13 +19,14 @@ def test_a_linear_gaussian_problem_has_its_closed_form() -> None:
     priors = {"a": dist.Normal(0.0, 0.02), "b": dist.Normal(0.0, 10.0)}
     draws = laplace_draws(fit, priors, {"a": 0.5, "b": 0.0}, draws=4000)
     estimate = np.linalg.lstsq(slopes, measured, rcond=None)[0]
-    # the limit takes its noise from the fit at the mode
+    # the noise variance of the limit is that of the residuals at the mode
     at_mode = np.array([np.mean(draws["a"]), np.mean(draws["b"])])
     variance = np.mean((measured - slopes @ at_mode) ** 2)
     precision = slopes.T @ slopes / variance + np.diag([1 / 0.02**2, 1 / 100])
     mean = np.linalg.solve(precision, slopes.T @ slopes @ estimate / variance)
     sd = np.sqrt(np.diag(np.linalg.inv(precision)))
     for k, name in enumerate(priors):
+        # four standard errors of the mean and of the standard deviation of 4000 draws
         assert np.mean(draws[name]) == pytest.approx(mean[k], abs=4 * sd[k] / np.sqrt(4000))
         assert np.std(draws[name]) == pytest.approx(sd[k], rel=4 / np.sqrt(2 * 4000))
 
@@ -36,4 +37,5 @@ def test_positive_parameters_stay_positive() -> None:
     fit = LeastSquaresFit("decay", measured, lambda p: np.exp(-np.outer(p["rate"], grid)))
     draws = laplace_draws(fit, {"rate": dist.LogNormal(0.0, 2.0)}, {"rate": 1.0}, draws=500)["rate"]
     assert draws.min() > 0
+    # the truth is within four standard deviations of the posterior
     assert abs(np.median(draws) - 3) < 4 * np.std(draws)

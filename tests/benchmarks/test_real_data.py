@@ -1,4 +1,4 @@
-"""Reduced runs on the published files, where they are there."""
+"""Reduced runs on the published files, if they are present."""
 
 import os
 from collections.abc import Callable
@@ -24,11 +24,8 @@ def protocol(study: CaseStudy, name: str) -> ScoringProtocol:
     return next(p for p in study.protocols if p.name == name)
 
 
-def shortened(study: CaseStudy, samples: int, tests: tuple[str, ...], **solver: object) -> CaseStudy:
-    method = study.methods["default"]
-    method = replace(
-        method, solver=replace(method.solver, **solver), sampler=ps.Sampler(particles=128, islands=2, max_moves=6)
-    )
+def shortened(study: CaseStudy, samples: int, tests: tuple[str, ...]) -> CaseStudy:
+    method = replace(study.methods["default"], sampler=ps.Sampler(particles=128, islands=2, max_moves=6))
     return replace(
         study,
         record=study.record[:samples],
@@ -40,16 +37,18 @@ def shortened(study: CaseStudy, samples: int, tests: tuple[str, ...], **solver: 
 
 def test_true_parameters_reproduce_the_bouc_wen_files() -> None:
     study = bouc_wen.study()
-    # the files were integrated by Newmark's method: 0.24 and 2.56 um are its error and ours
-    assert score(protocol(study, "multisine"), bouc_wen.TRUTH) == pytest.approx(0.24e-6, rel=0.05)
-    assert score(protocol(study, "sinesweep"), bouc_wen.TRUTH) == pytest.approx(2.56e-6, rel=0.02)
+    # The files were integrated by Newmark's method: this is its error and ours, as documented at TEST_STEPS; within
+    # half a unit of the last digit.
+    assert score(protocol(study, "multisine"), bouc_wen.TRUTH) == pytest.approx(0.252e-6, abs=0.0005e-6)
+    assert score(protocol(study, "sinesweep"), bouc_wen.TRUTH) == pytest.approx(2.56e-6, abs=0.005e-6)
 
 
 def test_published_parameters_reproduce_the_emps_files() -> None:
     study = emps.study()
+    # measured values, half a unit of the last digit; the controller keeps the closed loop a hundred times closer
     assert score(protocol(study, "closed_loop"), emps.JANOT) < 5e-6
-    assert score(protocol(study, "baseline"), emps.JANOT) == pytest.approx(0.586e-3, rel=1e-3)
-    assert score(protocol(study, "open_loop"), emps.JANOT) == pytest.approx(8.4e-3, rel=0.02)
+    assert score(protocol(study, "baseline"), emps.JANOT) == pytest.approx(0.586e-3, abs=0.0005e-3)
+    assert score(protocol(study, "open_loop"), emps.JANOT) == pytest.approx(8.4e-3, abs=0.05e-3)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,10 @@ def test_published_parameters_reproduce_the_emps_files() -> None:
 def test_the_silverbox_limits_are_the_known_ones(variant: str, expected: float) -> None:
     study = silverbox.study(variant=variant)
     arrow = replace(study, protocols=(protocol(study, "arrow"),))
-    assert limits(arrow)["arrow"].mean == pytest.approx(expected, rel=0.01)
+    found = limits(arrow)["arrow"]
+    # four standard errors of the mean over draws, 1.1 to 1.6e-6 V
+    error = 4 * np.std(found.values) / np.sqrt(len(found.values))
+    assert found.mean == pytest.approx(expected, abs=error)
 
 
 def test_the_parts_of_the_silverbox_record() -> None:
@@ -77,24 +79,21 @@ def test_the_parts_of_the_silverbox_record() -> None:
     assert len(protocol(study, "multisine").measured) == 21688 - 50
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("make", "samples", "tests", "solver", "most"),
+    ("make", "samples", "tests", "measured"),
     [
-        pytest.param(bouc_wen.study, 600, ("multisine",), {}, 200e-6, marks=pytest.mark.long),
-        pytest.param(
-            lambda: silverbox.study(variant="duffing-offset"), 500, ("arrow",), {}, 2e-3, marks=pytest.mark.long
-        ),
-        pytest.param(emps.study, 600, ("closed_loop", "baseline"), {}, 30e-6, marks=pytest.mark.long),
+        (bouc_wen.study, 600, ("multisine",), 89e-6),
+        (lambda: silverbox.study(variant="duffing-offset"), 500, ("arrow",), 0.52e-3),
+        (emps.study, 600, ("closed_loop", "baseline"), 14e-6),
     ],
     ids=["bouc-wen", "silverbox", "emps"],
 )
-def test_a_reduced_run(
-    make: Callable[[], CaseStudy], samples: int, tests: tuple[str, ...], solver: dict[str, object], most: float
-) -> None:
-    outcome = run(shortened(make(), samples, tests, **solver))
-    result = outcome.result
+def test_a_reduced_run(make: Callable[[], CaseStudy], samples: int, tests: tuple[str, ...], measured: float) -> None:
+    result = run(shortened(make(), samples, tests)).result
     assert set(result.test) == set(tests)
     score = result.test[tests[0]]
-    assert score.rmse_mean < most < score.baseline
+    # Short records leave the parameters uncertain.  Another rounding gives other particles, whose mean error differs by
+    # the Monte Carlo error of 64 effective particles, some per cent: twice the measured error is out of its reach.
+    assert score.rmse_mean < 2 * measured < score.baseline
     assert result.particles == 128

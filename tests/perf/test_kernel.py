@@ -1,4 +1,4 @@
-"""The timing scripts run; what they measure is not tested here."""
+"""The timing script of the kernel runs, and its times are in the order of the work that they measure."""
 
 import json
 import subprocess
@@ -24,6 +24,9 @@ def test_the_kernel_is_timed_beside_c(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=600)
     found = json.loads((tmp_path / "out").read_text())
     for problem in ("duffing", "bouc_wen"):
-        assert found[problem]["ours"] > 0
-        assert found[problem]["rk4"] > 0
+        # A Runge-Kutta step has four evaluations of the model and no covariance: 8 and 16 times cheaper when measured
+        # (docs/performance.md), far beyond the noise of one round on a busy machine.
+        assert found[problem]["rk4"] < found[problem]["ours"]
         assert set(found[problem]) >= {"c", "probdiffeq", "rodeo", "compile_seconds"}
+    # 7 components of the state instead of 4, at a cost that grows with their cube: 3.2 times when measured.
+    assert found["duffing"]["ours"] < found["bouc_wen"]["ours"]

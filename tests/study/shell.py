@@ -1,4 +1,4 @@
-"""The command line, called in this process: quick, and with compiled programs shared."""
+"""The command line, called in this process, which is fast and shares compiled programs."""
 
 import io
 import sys
@@ -16,7 +16,7 @@ class Answer:
 
 
 def call(*arguments: object) -> Answer:
-    """`probsysid ARGUMENTS`: exit code and what was printed.  An exception that is no exit goes through."""
+    """`probsysid ARGUMENTS`: exit code and output.  Exceptions other than `SystemExit` propagate."""
     out, err, before = io.StringIO(), io.StringIO(), sys.argv
     sys.argv = ["probsysid", *map(str, arguments)]
     code = 0

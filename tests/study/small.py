@@ -83,7 +83,7 @@ def write_study(folder: Path, text: str = STUDY) -> Path:
 
 @cache
 def fitted() -> Path:
-    """A folder with data, study and results, made once a process for all tests that look at them."""
+    """A folder with data, study and results, made once per process for all tests that read them."""
     folder = Path(tempfile.mkdtemp(prefix="probsysid-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     answer = call("fit", write_study(folder), "--json", folder / "copy.json")

@@ -1,12 +1,15 @@
-"""From a study file to a folder of results, by the command line."""
+"""From a study file to a folder of results, through the command line."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -44,7 +47,7 @@ def test_the_numbers_are_those_of_the_posterior() -> None:
     assert found["log_evidence"] == posterior.log_evidence
     assert found["parameters"]["a"]["mean"] == posterior.mean("a")
     assert found["parameters"]["a"]["unit"] == "1/s"
-    # two quantities: beyond 4 sd once in 8000 data sets
+    # two quantities beyond 4 sd: probability 1.3e-4 over data sets
     assert abs(posterior.mean("a") - RATE) < 4 * posterior.sd("a")
     assert abs(posterior.mean("b") - GAIN) < 4 * posterior.sd("b")
     # the free run leaves the noise, 2 % of a range of three: the fit is well over 95 %
@@ -54,7 +57,7 @@ def test_the_numbers_are_those_of_the_posterior() -> None:
 
 @pytest.mark.parametrize("works", [True, False])
 def test_fresh_draws_at_the_end(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
-    """A study that asks for them gets them, or a remark and the particles of the run."""
+    """A study that asks for fresh draws gets them, or a remark and the particles of the run."""
 
     def refined(posterior: ps.Posterior, draws: int, *, seed: int) -> ps.Posterior:
         if not works:
@@ -65,9 +68,9 @@ def test_fresh_draws_at_the_end(monkeypatch: pytest.MonkeyPatch, works: bool) ->
         return replace(posterior, values=values, settings=settings, **doubled)
 
     monkeypatch.setattr(ps.Posterior, "refined", refined)
-    plan, _, results = loaded()
-    study = plan.study.model_copy(update={"sampler": plan.study.sampler.model_copy(update={"refine": 128})})
-    asking = replace(plan, study=study)
+    resolved, _, results = loaded()
+    study = resolved.study.model_copy(update={"sampler": resolved.study.sampler.model_copy(update={"refine": 128})})
+    asking = replace(resolved, study=study)
     result = run.work_out(asking, results[0].candidate, results[0].posterior, lambda _: None)
     assert result.posterior.settings.get("asked") == ([128, study.seed] if works else None)
     assert works or result.problems == ("nothing close enough was found",)
@@ -79,10 +82,10 @@ def test_the_study_as_used_gives_the_same_numbers() -> None:
     folder = fitted()
     used = folder / "lag-results" / "study.toml"
     assert tomllib.loads(used.read_text())["data"]["file"] == os.path.join("..", "lag.csv")
-    plan, _ = run.load_study(used)
+    resolved, _ = run.load_study(used)
     original, _ = run.load_study(folder / "lag.toml")
-    np.testing.assert_array_equal(plan.training[0].outputs["level"], original.training[0].outputs["level"])
-    assert plan.sampler == original.sampler and plan.study.seed == original.study.seed
+    np.testing.assert_array_equal(resolved.training[0].outputs["level"], original.training[0].outputs["level"])
+    assert resolved.sampler == original.sampler and resolved.study.seed == original.study.seed
 
 
 def test_results_are_not_overwritten_without_a_word() -> None:
@@ -104,19 +107,23 @@ def test_a_folder_of_something_else_is_never_overwritten(tmp_path: Path) -> None
     assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "years of work"
 
 
-def test_the_report_can_be_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_can_be_written_again() -> None:
     folder = fitted()
     assert call("report", folder).exit_code == 2
-    monkeypatch.setattr(run, "load_results", lambda _: loaded())  # reads the folder, once for all tests
     result = call("report", folder / "lag-results", "--out", folder / "copy.html")
     assert result.exit_code == 0, result.stderr
-    again, first = ((folder / name).read_text() for name in ("copy.html", "lag-results/report.html"))
-    assert len(again) == pytest.approx(len(first), rel=0.01)
+    # Bokeh's identifiers are new on every page; the data file is named as in the study that was read.
+    changing = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\bp\d+\b")
+    again, first = (
+        changing.sub("", (folder / name).read_text()).replace("../lag.csv", "lag.csv")
+        for name in ("copy.html", "lag-results/report.html")
+    )
+    assert again == first
     (folder / "copy.html").unlink()
 
 
 @pytest.mark.long
-def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = write_study(tmp_path, STUDY.replace("draws = 32", "draws = 2\nstates = false"))
     real, steps = ibis.step, []
 
@@ -126,7 +133,7 @@ def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: p
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(ibis, "absorb", stopping)
+    monkeypatch.setattr(ibis, "step", stopping)
     stopped = call("fit", study, "--quiet")
     monkeypatch.undo()
     assert stopped.exit_code == 130
@@ -152,11 +159,10 @@ def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: p
 
 
 def test_results_are_read_without_running_stored_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stored model belongs to the process that stored it: its index of compiled programs means nothing here."""
+    """The stored model belongs to the process that stored it: its index of compiled programs is not valid here."""
     monkeypatch.setattr(cloudpickle, "loads", None)
-    monkeypatch.setattr(run, "work_out", lambda plan, candidate, posterior, say: posterior)
-    plan, _, (posterior,) = run.load_results(fitted() / "lag-results")
-    assert posterior.problem is plan.candidates[0].problem
+    resolved, _, (posterior,) = run.load_posteriors(fitted() / "lag-results")
+    assert posterior.problem is resolved.candidates[0].problem
 
 
 def test_a_damaged_checkpoint_is_named_with_a_way_out(tmp_path: Path) -> None:
@@ -176,18 +182,18 @@ def test_remarks_are_whole_on_a_narrow_terminal(
 ) -> None:
     _, _, (found,) = loaded()
     frame = found.table().assign(flags="tied to b (0.98)")
-    monkeypatch.setattr(run.CandidateResult, "table", lambda self: frame)
+    flagged: Any = SimpleNamespace(**vars(found), table=lambda: frame)
     monkeypatch.setenv("COLUMNS", "60")
-    commands._show([found])
+    commands.show_results([flagged])
     assert "a: tied to b (0.98)" in capsys.readouterr().out
 
 
 @pytest.mark.long
 def test_several_models_have_a_folder_each_and_a_comparison(tmp_path: Path) -> None:
-    plan, tables, (found,) = loaded()
+    resolved, tables, (found,) = loaded()
     better = replace(found.posterior, evidence_by_population=found.posterior.evidence_by_population + 3.0)
     other = run.CandidateResult(replace(found.candidate, name="other"), better, {}, found.runs)
-    run.write_results(plan, tables, [found, other], tmp_path, tmp_path)
+    run.write_results(resolved, tables, [found, other], tmp_path, tmp_path)
     assert {p.name for p in tmp_path.iterdir() if p.is_dir()} == {"lag", "other"}
     assert {"posterior.nc", "summary.csv", "figures"} <= {p.name for p in (tmp_path / "other").iterdir()}
     summary = json.loads((tmp_path / "summary.json").read_text())
@@ -199,13 +205,13 @@ def test_several_models_have_a_folder_each_and_a_comparison(tmp_path: Path) -> N
 
 
 def test_free_runs_start_where_something_is_known() -> None:
-    """After the training range: through it; before it, or in a record of its own: from the study's initial state."""
-    plan, _, (found,) = loaded()
-    (measured,) = plan.measured
+    """A test after the training range continues its run; others start from the study's initial state."""
+    resolved, _, (found,) = loaded()
+    (item,) = resolved.measured
     posterior, states = found.posterior, found.states
-    early = replace(measured, train=slice(20, 60), test=slice(0, 10))
-    alone = replace(measured, train=None, test=slice(0, 60), skip=5)
-    runs = free_runs(posterior, (measured, alone), {0: states[0]}, 8) + free_runs(posterior, (early,), {}, 8)
+    early = replace(item, train=slice(20, 60), test=slice(0, 10))
+    alone = replace(item, train=None, test=slice(0, 60), skip=5)
+    runs = free_runs(posterior, (item, alone), {0: states[0]}, 8) + free_runs(posterior, (early,), {}, 8)
     assert [(r.train, r.test) for r in runs] == [
         (slice(0, 40), slice(40, 60)),
         (None, slice(0, 60)),

@@ -1,4 +1,4 @@
-"""Two hundred studies and data files with one mistake each: all get a sentence with the place, and exit code 2."""
+"""Two hundred studies and data files with one mistake each: a sentence with its place, and exit code 2."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def misspelt(table: dict[str, Any], key: str) -> None:
 
 
 def malformed_studies() -> Iterator[tuple[str, str, str]]:
-    """What was done, the text, and what the message has to name."""
+    """The change, the resulting text, and what the message has to name."""
     for path in leaves(TABLES):
         name = ".".join(path)
         if path[-1] != "name":
@@ -65,7 +65,7 @@ def cell(lines: list[str], row: int, column: int, text: str) -> str:
 
 
 def malformed_data(lines: list[str]) -> Iterator[tuple[str, bytes, str]]:
-    """What was done, the file, and what the message has to name: lines are counted from 1, the header is the first."""
+    """The change, the resulting file, and what the message has to name; lines count from 1, the header."""
     draw = random.Random(0)
     for word in ("broken", "1.2.3", "--", "12 N", "=A1", "true story"):
         for column in (0, 1, 2):
@@ -182,7 +182,7 @@ def test_studies_that_would_fail_late(tmp_path: Path, text: str, named: str) -> 
 
 
 def refused(folder: Path, *arguments: object) -> str:
-    """What a command says that has to end with exit code 2 and leave the folder as it was."""
+    """The message of a command that has to end with exit code 2 and leave the folder unchanged."""
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     answer = call(*arguments)
     assert answer.exit_code == 2, answer

@@ -1,10 +1,11 @@
-"""A corner of the honesty matrix (docs/validation.md): a Duffing oscillator at 9 samples a period.
+"""A corner of the honesty matrix (docs/validation.md): a Duffing oscillator at 9 samples per period.
 
 Truths are drawn from the prior, so the z-scores (mean - truth) / sd of an honest posterior have a mean square of 1.
 """
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,8 +24,8 @@ SAMPLER = ps.Sampler(particles=128, islands=1)
 PROBLEM = replace(duffing, samples=192)
 
 MOST = float(np.sqrt(stats.chi2.ppf(0.999, SETS) / SETS))
-"""Root mean square z-score that one in a thousand honest methods exceeds if the quantities of a data set are one and
-the same; being several, they exceed it less often."""
+"""Root mean square z-score that an honest method exceeds with probability 0.001 if the quantities of a data set are
+perfectly correlated; less often if they are not."""
 
 
 @cache
@@ -46,13 +47,15 @@ def width(method: str, steps: int = 0) -> float:
 
 def test_the_automatic_solver_is_honest_and_as_sharp_as_a_fine_integration() -> None:
     assert root_mean_square("auto") < MOST
-    # 64 effective particles know a standard deviation to 9 %, the median of ratios of 12 pairs to about 5 %
+    # With 64 effective particles (half of 128) the standard error of a standard deviation is 1 / sqrt(2 * 64) = 9 %,
+    # of a ratio of two 12 %, of the median of 12 such ratios about 1.25 * 12 % / sqrt(12) = 5 %; four of them.
     assert width("auto") == pytest.approx(1.0, abs=0.2)
 
 
 @pytest.mark.long
 def test_fixed_steps_that_are_too_long_are_honest_by_being_wider() -> None:
     assert root_mean_square("fixed", 1) < MOST
+    # far beyond the 0.2 that chance explains, above
     assert width("fixed", 1) > 1.5
 
 
@@ -63,17 +66,23 @@ def test_the_same_check_finds_dishonest_methods(method: str) -> None:
 
 @pytest.mark.long
 def test_steps_given_by_hand_are_honest_where_the_motion_jumps() -> None:
-    """One step a sample on a relaxation oscillation; what automatic steps use is lost there, or far off."""
+    """One step per sample on a relaxation oscillation: the linearisation of automatic steps fails on every data set."""
 
-    def z_squares(method: str) -> list[float]:
-        results = [run_one(Cell(van_der_pol, method, 1), index) for index in range(SETS)]
-        known = [q for r in results if "quantities" in r for q in r["quantities"].values()]
-        return [((q["mean"] - q["truth"]) / q["sd"]) ** 2 for q in known]
+    def mean_square(result: dict[str, Any]) -> float:
+        """Mean square z-score of a data set; infinite if all particles were lost."""
+        if "failed" in result:
+            return np.inf
+        quantities = result["quantities"].values()
+        assert len(quantities) == 2
+        return float(np.mean([((q["mean"] - q["truth"]) / q["sd"]) ** 2 for q in quantities]))
 
-    fixed, plain = z_squares("fixed"), z_squares("plain")
-    assert len(fixed) == 2 * SETS
+    fixed, plain = (
+        [mean_square(run_one(Cell(van_der_pol, method, 1), index)) for index in range(SETS)]
+        for method in ("fixed", "plain")
+    )
     assert np.sqrt(np.mean(fixed)) < MOST
-    assert not plain or np.sqrt(np.mean(plain)) > MOST
+    # measured: 438, 35 and 155
+    assert np.sqrt(min(plain)) > MOST
 
 
 # The gold standard itself
@@ -81,7 +90,7 @@ def test_steps_given_by_hand_are_honest_where_the_motion_jumps() -> None:
 
 @pytest.mark.long
 def test_energies_of_the_gold_standard_are_gaussian_densities() -> None:
-    """Against the simulator's outputs, over more than one chunk of samples, in one go and in pieces."""
+    """Against the simulator's outputs, over more than one chunk of samples, at once and in parts."""
     problem = replace(duffing, samples=CHUNK + 40, fine=FINE)
     record = problem.record(0)
     target = RungeKuttaTarget(problem, record, FINE)
@@ -92,15 +101,18 @@ def test_energies_of_the_gold_standard_are_gaussian_densities() -> None:
     energies = -stats.norm.logpdf(record.outputs["position"], outputs["position"], problem.noise["position"])
     for stop in (1, 2, CHUNK + 1, CHUNK + 2, record.samples):
         _, likelihood, energy = sweep(target, theta, stop)
+        # Two programs of the same Runge-Kutta steps: the difference is rounding, amplified by some 20 000 steps and by
+        # residuals in units of the noise, 1e-16 * 2e4 * 1e3.
         np.testing.assert_allclose(likelihood - energy, -energies[:, :stop].sum(axis=1), rtol=1e-8)
     state, _, _ = sweep(target, theta, 100)
     _, rows = target.advance(state, theta, 100, 150)
+    # single energies may be close to zero, where the same error is relatively larger
     np.testing.assert_allclose(np.asarray(rows)[:50], energies[:, 100:150].T, rtol=1e-6)
 
 
 @pytest.mark.long
 def test_the_gold_standard_and_the_automatic_solver_agree_on_a_linear_oscillator() -> None:
-    """512 particles know means to 0.06 sd and standard deviations to 4 % each; four times that is allowed."""
+    """Two Monte Carlo estimates of one posterior, compared within four standard errors of their difference."""
     model = ps.Model(
         {"x": 2},
         lambda s, u, p: {"x": (u.force - p.c * s.dx - p.k * s.x) / p.m},
@@ -112,6 +124,8 @@ def test_the_gold_standard_and_the_automatic_solver_agree_on_a_linear_oscillator
     problem = replace(duffing, name="linear", model=model, typical=typical, spread=spread, samples=192)
     sampler = ps.Sampler(particles=512, islands=1)
     gold, auto = (run_one(Cell(problem, method, 0), 0, sampler)["quantities"] for method in ("gold", "auto"))
+    effective = sampler.particles / 2
+    of_mean, of_sd = np.sqrt(2 / effective), np.sqrt(2 / (2 * effective))  # of a difference, in sd
     for name in names:
-        assert auto[name]["mean"] == pytest.approx(gold[name]["mean"], abs=0.35 * gold[name]["sd"])
-        assert auto[name]["sd"] == pytest.approx(gold[name]["sd"], rel=0.25)
+        assert auto[name]["mean"] == pytest.approx(gold[name]["mean"], abs=4 * of_mean * gold[name]["sd"])
+        assert auto[name]["sd"] == pytest.approx(gold[name]["sd"], rel=4 * of_sd)

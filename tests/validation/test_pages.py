@@ -1,4 +1,4 @@
-"""Pages of validation: a study that was run here changes its own section and no other."""
+"""Pages of validation: a study that was run changes its own section and no other."""
 
 import re
 from pathlib import Path
@@ -22,32 +22,27 @@ def test_every_study_has_a_published_section() -> None:
     assert set(page.published(page.PAGE.read_text())) == set(page.SECTIONS)
 
 
-def test_a_result_replaces_its_own_section_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_replaces_its_own_section_alone(tmp_path: Path) -> None:
     before = page.PAGE.read_text()
     copy = tmp_path / "page.md"
     copy.write_text(before)
-    monkeypatch.setattr(page, "PAGE", copy)
-    page.write({})
+    page.write({}, copy)
     assert copy.read_text() == before
-    page.write({"kills": {"result": KILLS, **FACTS}})
+    page.write({"kills": {"result": KILLS, **FACTS}}, copy)
     after = copy.read_text()
     assert "3 SIGKILLs" in after and "an abacus, 1 min" in after
     kills = re.compile(r"^## Killed and resumed$.*?(?=^## )", re.MULTILINE | re.DOTALL)
     assert kills.sub("", after) == kills.sub("", before)
 
 
-def test_a_first_result_begins_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
-    page.write({"kills": {"result": KILLS, **FACTS}})
+def test_a_first_result_begins_the_page(tmp_path: Path) -> None:
+    page.write({"kills": {"result": KILLS, **FACTS}}, tmp_path / "page.md")
     assert set(page.published((tmp_path / "page.md").read_text())) == {"kills"}
 
 
-def test_an_unfinished_matrix_is_not_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfinished_matrix_is_not_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published = tmp_path / "validation.md"
     published.write_text("as it was")
-    monkeypatch.setattr(honesty_page, "PAGE", published)
-    honesty_page.write(tmp_path / "no results", "an abacus")
+    honesty_page.write(tmp_path / "no results", "an abacus", published)
     assert published.read_text() == "as it was"
     assert "is left as it is" in capsys.readouterr().out

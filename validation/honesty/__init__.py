@@ -1,1 +1,5 @@
-"""The honesty matrix: are posteriors as wrong as they say, whatever integrates the ODE?"""
+"""The honesty matrix: are posteriors calibrated, whatever integrates the ODE?
+
+In come four systems with known constants (`problems`) and six likelihoods (`methods`); `study` runs every cell.
+Out goes docs/validation.md with its figures.
+"""

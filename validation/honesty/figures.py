@@ -1,4 +1,4 @@
-"""Figures of the honesty matrix, for the width of a paper's column."""
+"""Figures of the honesty matrix, in the width of a paper's column."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,23 +18,23 @@ COLOURS = {
     "auto": "#0072B2",
     "gold": "#000000",
 }
-"""From Okabe and Ito's set, which colour-blind readers tell apart; markers differ as well."""
+"""From Okabe and Ito's colour-blind safe palette; markers differ as well."""
 
 MARKERS = {"rk4": "v", "paper": "s", "plain": "^", "fixed": "P", "auto": "o", "gold": "D"}
 
 STYLE = {"font.size": 7, "axes.titlesize": 8, "axes.linewidth": 0.6, "legend.fontsize": 7}
 COLUMN = 3.5
-"""Inches."""
+"""Width in inches."""
 
 CROWDED = 1.4
-"""Where everything is as it should be there is no room for labels."""
+"""Ratio below which points lie too close together for labels."""
 
 FARTHEST = 1000.0
-"""z-scores beyond are drawn here."""
+"""Larger z-scores are drawn at this value."""
 
 
 def strips(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
-    """All z-scores, method by method: 90 % should lie in the grey band."""
+    """All z-scores by method: 90 % should lie in the grey band."""
     from matplotlib import pyplot
 
     with pyplot.rc_context(STYLE):
@@ -55,12 +55,12 @@ def strips(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
             axis.set_ylabel("z-score")
             axis.set_xlim(-0.6, places[-1] + 0.6)
             axis.set_xticks(places, [_label(cell) for cell in columns])
-        axes[-1].set_xlabel("likelihood, and its steps a sample")
+        axes[-1].set_xlabel("likelihood, and its steps per sample")
         _save(figure, path)
 
 
 def _places(columns: Sequence[Cell]) -> np.ndarray:
-    """Of the columns: those with a name of their own need more room."""
+    """Positions of the columns: those labelled by a name need more space."""
     return np.cumsum([1.0 if cell.steps else 1.5 for cell in columns]) - 1
 
 
@@ -82,14 +82,14 @@ def _strip(axis: Any, x: float, row: Row) -> None:
 
 
 def _label(cell: Cell) -> str:
-    """The steps, and the method under the middle one."""
+    """The number of steps, and the method below the middle one."""
     if not cell.steps:
         return f"\n{cell.method}"
     return f"{cell.steps}\n{cell.method}" if cell.steps == 2 else f"{cell.steps}"
 
 
 def widths(rows: Mapping[str, Sequence[Row]], path: Path) -> None:
-    """Honesty against width: the best place is on the grey line at the left edge."""
+    """Root mean square z-score against width: the best place is in the grey band on the vertical line."""
     from matplotlib import pyplot
 
     with pyplot.rc_context(STYLE):

@@ -1,4 +1,4 @@
-"""The likelihoods that are compared, as targets for one and the same sampler."""
+"""The likelihoods compared, as targets of the same sampler."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,16 +11,16 @@ from validation.honesty.runge_kutta import RungeKuttaTarget
 from validation.shared import Shared
 
 SAMPLER = ps.Sampler(particles=256, islands=1)
-"""Its own error of a posterior mean is at most 0.09 sd, from 128 effective particles: 1 % of a squared z-score."""
+"""Its Monte Carlo error of a posterior mean is at most 0.09 sd (128 effective particles): 1 % of a squared z-score."""
 
 AUTO = 0
-"""In place of a number of steps: chosen by the program."""
+"""Number of steps that stands for an automatic choice."""
 
 Make = Callable[[HonestyProblem, ps.Record, int], Any]
 
 
 def runge_kutta(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
-    """Runge-Kutta of order four at the same step, taken for exact."""
+    """Fourth-order Runge-Kutta at the same step, treated as exact."""
     return RungeKuttaTarget(problem, record, steps)
 
 
@@ -30,22 +30,22 @@ def paper(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
 
 
 def fixed(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
-    """Ours with q = 3 for coordinates of second order, and q = 2 for those of first: one more than the order."""
+    """Our filter with q = 3 for second-order and q = 2 for first-order coordinates: one more than the order."""
     return _shared(problem, ps.Solver("paper", steps)).experiment(record)
 
 
 def plain(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
-    """As `fixed`, with what automatic steps use: linearised once, at the prediction, and one diffusion for all time."""
+    """As `fixed`, with the choices of automatic steps: one linearisation, at the prediction, and constant diffusion."""
     return _shared(problem, ps.Solver("paper", steps, ps.EKF1(), ps.QuasiMLE())).experiment(record)
 
 
 def automatic(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
-    """Ours as it comes."""
+    """Our filter with its defaults."""
     return _shared(problem, ps.Solver()).experiment(record)
 
 
 def gold(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
-    """Runge-Kutta with so many steps that more of them change nothing."""
+    """Runge-Kutta with enough steps that more do not change the posterior."""
     return RungeKuttaTarget(problem, record, problem.fine)
 
 
@@ -57,11 +57,11 @@ METHODS: dict[str, tuple[Make, tuple[int, ...]]] = {
     "auto": (automatic, (AUTO,)),
     "gold": (gold, (AUTO,)),
 }
-"""Each with the numbers of steps a sample that it is tried at."""
+"""Each with the numbers of steps per sample it is run with."""
 
 
 @lru_cache
 def _shared(problem: HonestyProblem, solver: ps.Solver) -> Shared:
-    """One compilation for all data sets."""
+    """One problem, and so one compilation, for all data sets."""
     asked = Problem.make(problem.model, solver, problem.priors, problem.noise, [problem.initial], None)
     return Shared(asked, SAMPLER)

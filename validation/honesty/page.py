@@ -1,4 +1,4 @@
-"""docs/validation.md, written from whatever results there are."""
+"""Write docs/validation.md from the results of the honesty matrix."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,25 +8,25 @@ from validation.honesty import figures
 from validation.honesty.methods import SAMPLER
 from validation.honesty.problems import FINE, PROBLEMS
 from validation.honesty.study import MORE, SETS, cells, read
-from validation.honesty.summary import HOPELESS, Figure, Row, summarise
+from validation.honesty.summary import HOPELESS, Estimate, Row, summarise
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "validation.md"
 
 HONEST = (0.7, 1.3)
-"""Root mean square z-scores that were aimed at."""
+"""Target range of root mean square z-scores."""
 
 COVERED = (0.85, 0.95)
 WIDE = 1.15
 
-PackedSamples = Mapping[str, Sequence[Row]]
+RowsByProblem = Mapping[str, Sequence[Row]]
 
 
-def write(folder: Path, machine: str) -> None:
-    """The page and its figures; where cells have no result here, they stay as they were published."""
+def write(folder: Path, machine: str, path: Path = PAGE) -> None:
+    """Write the page and its figures; if a cell has no result in the folder, both stay as published."""
     empty = [cell for name in PROBLEMS for cell in cells([name]) if not summarise(folder, cell)]
     if empty:
-        print(f"{PAGE} is left as it is: {len(empty)} cells have no result here, {empty[0].name} is the first.")
+        print(f"{path} is left as it is: {len(empty)} cells have no result here, {empty[0].name} is the first.")
         return
     rows = {name: [row for cell in cells([name]) if (row := summarise(folder, cell))] for name in PROBLEMS}
     figures.strips(rows, DOCS / "figures" / "honesty-scores.png")
@@ -41,7 +41,7 @@ def write(folder: Path, machine: str) -> None:
         MISSES,
         _how(folder, machine),
     ]
-    PAGE.write_text("\n".join(parts))
+    path.write_text("\n".join(parts))
 
 
 INTRODUCTION = """# Validation: are the intervals honest?
@@ -158,7 +158,7 @@ def _line(row: Row) -> list[Any]:
     ]
 
 
-def _aims(rows: PackedSamples) -> str:
+def _aims(rows: RowsByProblem) -> str:
     lines = []
     for name, given in rows.items():
         found = {(row.cell.method, row.cell.steps): row for row in given}
@@ -176,8 +176,8 @@ def _aims(rows: PackedSamples) -> str:
     return "## What was aimed at, and what was found\n\n" + _table(header, lines)
 
 
-def _met(found: Figure, low: float, high: float) -> str:
-    """In words; a miss by less than two standard errors may be chance."""
+def _met(found: Estimate, low: float, high: float) -> str:
+    """Whether a target is met, in words; a miss by less than two standard errors may be chance."""
     if low <= found.value <= high:
         return "yes"
     return "within error" if low - 2 * found.error <= found.value <= high + 2 * found.error else "**no**"

@@ -1,7 +1,7 @@
-"""Four systems with known constants, sampled so coarsely that the integration matters.
+"""Four systems with known constants, sampled so coarsely that the integration error matters.
 
-Each starts from a known state, so that the initial state is nobody's concern.  The noise level is known as well:
-inferred, it would take in part of the integration error and flatter every method.
+Each starts from a known state, so that the initial state plays no role.  The noise level is known as well: inferred,
+it would absorb part of the integration error and flatter every method.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,12 +19,12 @@ from probsysid.model.parameter_space import ParameterSpace
 from probsysid.posterior.simulate import simulate
 
 FINE = 64
-"""Runge-Kutta steps a sample for the truth."""
+"""Runge-Kutta steps per sample for the truth."""
 
 
 @dataclass(frozen=True, eq=False)
 class HonestyProblem:
-    """A system, its constants, and how records of it are made."""
+    """A system, its constants, and the recipe of its records."""
 
     name: str
     model: ps.Model
@@ -37,14 +37,14 @@ class HonestyProblem:
     samples: int
     force: Callable[[np.random.Generator, int, float], np.ndarray] | None = None
     products: tuple[tuple[str, str], ...] = ()
-    """Pairs of constants of which the data tell the product alone."""
+    """Pairs of constants of which the data identify the product alone."""
     fine: int = 16
-    """Runge-Kutta steps a sample of the gold standard.  Over the posteriors of two data sets a problem, its log
+    """Runge-Kutta steps per sample of the gold standard.  Over the posteriors of two data sets per problem, its log
     likelihood differs from that of 64 steps by 0.02 (sd, Bouc-Wen), 0.007 (van der Pol) or less than 0.001."""
 
     @cached_property
     def priors(self) -> dict[str, Any]:
-        """Log-normal around the typical constants."""
+        """Log-normal priors around the typical constants."""
         return {name: _prior(value, self.spread[name]) for name, value in self.typical.items()}
 
     @cached_property
@@ -52,7 +52,7 @@ class HonestyProblem:
         return ParameterSpace.from_priors(self.priors)
 
     def truth(self, seed: int) -> dict[str, float]:
-        """Constants drawn from the prior: then intervals of an exact method cover what they say."""
+        """Constants drawn from the prior, so that intervals of an exact method have their nominal coverage."""
         random = np.random.default_rng([32, seed])
         draws = {name: np.exp(self.spread[name] * random.standard_normal()) for name in self.typical}
         return {name: float(value * draws[name]) for name, value in self.typical.items()}
@@ -68,9 +68,9 @@ class HonestyProblem:
         return clean.replace(outputs=noisy)
 
     def quantities(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What is scored: the constants, with products in place of those that only occur in them.
+        """The scored quantities: the constants, with products in place of those that are identified only in them.
 
-        The margins of the latter are the prior's whatever the data say: they would flatter every method.
+        The marginals of the latter are the prior's whatever the data are: they would flatter every method.
         """
         paired = {name for pair in self.products for name in pair}
         single = {name: values[name] for name in self.typical if name not in paired}

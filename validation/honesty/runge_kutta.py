@@ -1,6 +1,6 @@
-"""The usual likelihood: the ODE solved by Runge-Kutta steps that are taken for exact, and Gaussian noise.
+"""The usual likelihood: Runge-Kutta steps that are treated as exact, and Gaussian noise.
 
-The same sampler explores it as a `Target`.  One compiled program serves all data sets and all numbers of steps.
+It is a `Target` of the same sampler.  One compiled program serves all data sets and all numbers of steps.
 """
 
 from functools import cached_property, lru_cache
@@ -17,14 +17,14 @@ from probsysid.odefilter.filter import map_blocks
 from validation.honesty.problems import HonestyProblem
 
 CHUNK = 256
-"""Samples that are integrated at once."""
+"""Samples per call of the compiled program."""
 
 BLOCK = 64
-"""Particles that are worked on together."""
+"""Particles per vectorised block."""
 
 
-class Data(NamedTuple):
-    """What all particles share, with the sample axis first.  Row k belongs to the interval that ends at sample k."""
+class SampledData(NamedTuple):
+    """Data shared by all particles, sample axis first.  Row k belongs to the interval that ends at sample k."""
 
     inputs: Any
     """At the start, middle and end of each step: (sample, 2 room + 1, input)."""
@@ -32,7 +32,7 @@ class Data(NamedTuple):
 
 
 class Likelihood:
-    """Energies of a problem's particles by Runge-Kutta of order four."""
+    """Energies of a problem's particles by fourth-order Runge-Kutta."""
 
     def __init__(self, problem: HonestyProblem):
         self.problem = problem
@@ -42,7 +42,7 @@ class Likelihood:
     def start(self) -> Any:
         """theta, data of one sample -> states and energies at the start."""
 
-        def one(theta: Any, data: Data) -> Any:
+        def one(theta: Any, data: SampledData) -> Any:
             state = [jnp.asarray(value) for value in self.problem.start]
             return jnp.stack(state), self._energy(state, self.space.values_of_one(theta), data, data.inputs[0])
 
@@ -53,7 +53,9 @@ class Likelihood:
         """States, theta, a chunk of data, steps, first and last row -> states after them, and energies."""
         return jit_fused(self._advance)
 
-    def _advance(self, states: Any, theta: Any, data: Data, steps: Any, first: Any, last: Any) -> tuple[Any, Any]:
+    def _advance(
+        self, states: Any, theta: Any, data: SampledData, steps: Any, first: Any, last: Any
+    ) -> tuple[Any, Any]:
         batched = jax.vmap(self._interval, in_axes=(-1, -1, None, None), out_axes=-1)
 
         def block(arguments: Any) -> Any:
@@ -70,7 +72,7 @@ class Likelihood:
 
         return map_blocks(block, (states, theta), BLOCK)
 
-    def _interval(self, state: Any, values: Any, data: Data, steps: Any) -> tuple[Any, Any]:
+    def _interval(self, state: Any, values: Any, data: SampledData, steps: Any) -> tuple[Any, Any]:
         """One particle over one sampling interval."""
         length = self.problem.dt / steps
 
@@ -95,7 +97,7 @@ class Likelihood:
             offset += order
         return rates
 
-    def _energy(self, state: list[Any], values: Any, data: Data, inputs: Any) -> Any:
+    def _energy(self, state: list[Any], values: Any, data: SampledData, inputs: Any) -> Any:
         """Minus the log density of one sample."""
         model = self.problem.model
         highest = model.highest_derivatives(state, list(inputs), values)
@@ -113,12 +115,12 @@ def _moved(state: list[Any], length: Any, rates: list[Any]) -> list[Any]:
 
 @lru_cache
 def likelihood_of(problem: HonestyProblem) -> Likelihood:
-    """The same for the same problem, so that its programs compile once a process."""
+    """The same object for the same problem, so that its programs compile once per process."""
     return Likelihood(problem)
 
 
 class RungeKuttaTarget:
-    """A record as the sampler wants it."""
+    """A record as a target of the sampler."""
 
     adaptive = False
 
@@ -129,7 +131,7 @@ class RungeKuttaTarget:
         self.data = _padded(_data(problem, record, steps, room=problem.fine))
 
     def at(self, level: int) -> "RungeKuttaTarget":
-        """There is but one level."""
+        """There is only one level."""
         return self
 
     def sample_prior(self, key: Any, count: int) -> Any:
@@ -166,22 +168,22 @@ def _from_row(energies: Any, first: Any) -> Any:
 
 
 def _chunk_start(sample: int) -> int:
-    """Chunks begin at the same samples however one gets there; sample 0 is none of them."""
+    """First sample of a sample's chunk; chunks start at fixed samples, and sample 0 is in none of them."""
     return 1 + (sample - 1) // CHUNK * CHUNK
 
 
-def _data(problem: HonestyProblem, record: ps.Record, steps: int, room: int) -> Data:
-    """Inputs at the ends and middles of steps, with room for more of them than there are."""
+def _data(problem: HonestyProblem, record: ps.Record, steps: int, room: int) -> SampledData:
+    """Inputs at the ends and midpoints of steps, padded to the size for `room` steps."""
     used = [record.input_names.index(name) for name in problem.model.input_names]
     inside = record.input_grid(2 * steps)[:, :, used]
     now = record.input_derivatives(0)[:, used, 0]
     before = now[np.maximum(np.arange(record.samples) - 1, 0)]
     inputs = np.concatenate([before[:, None], inside], axis=1)
     inputs = np.concatenate([inputs, np.repeat(inputs[:, -1:], 2 * (room - steps), axis=1)], axis=1)
-    return Data(inputs, np.stack([record.outputs[name] for name in problem.model.output_names], axis=-1))
+    return SampledData(inputs, np.stack([record.outputs[name] for name in problem.model.output_names], axis=-1))
 
 
-def _padded(data: Data) -> Data:
+def _padded(data: SampledData) -> SampledData:
     """Repeat the last sample until those after the first fill whole chunks."""
     missing = -(len(data.outputs) - 1) % CHUNK
     return jax.tree.map(lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]), data)

@@ -1,7 +1,7 @@
-"""The honesty matrix: problems times likelihoods times steps a sample, on the same data sets with the same sampler.
+"""The honesty matrix: problems times likelihoods times steps per sample, on the same data sets with the same sampler.
 
 Truths are drawn from the prior.  Then the z-scores (mean - truth) / sd of an exact posterior have a mean square of
-exactly 1, and its intervals cover what they say, however few data there are.
+exactly 1, and its intervals have their nominal coverage, however few data there are.
 """
 
 import json
@@ -27,15 +27,15 @@ from validation.honesty.problems import PROBLEMS, HonestyProblem
 
 SETS = 20
 MORE = {"auto": 3 * SETS, "gold": 3 * SETS}
-"""The methods that promise something, and the one that all are compared to, are known better."""
+"""Data sets of the default method and of the gold standard, which need smaller standard errors."""
 
 ROUNDS = (5, 10, SETS)
-"""All cells get so many data sets before any gets more: an interrupted study is a smaller one."""
+"""Every cell gets this number of data sets before any gets more: an interrupted study is a smaller study."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of the matrix."""
+    """One cell of the matrix."""
 
     problem: HonestyProblem
     method: str
@@ -47,7 +47,7 @@ class Cell:
 
 
 def cells(problems: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Cell]:
-    """All cells, or those of the problems and methods named."""
+    """All cells, or those of the given problems and methods."""
     return [
         Cell(PROBLEMS[problem], method, steps)
         for problem in problems or PROBLEMS
@@ -57,7 +57,7 @@ def cells(problems: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Cel
 
 
 def identify(target: Any, problem: HonestyProblem, sampler: ps.Sampler, seed: int) -> tuple[IBISState, History]:
-    """What `probsysid.inference.identify` does, with programs that are compiled already."""
+    """As `probsysid.identify`, with programs that are compiled already."""
     history = History(sampler.islands)
     run = ibis.start(target, sampler, seed, first_level(target))
     run = sample_all(run, history, target, sampler, _ignore, _ignore)
@@ -77,7 +77,7 @@ def values_of(run: IBISState, problem: HonestyProblem) -> dict[str, np.ndarray]:
 
 
 def score(run: IBISState, problem: HonestyProblem, index: int) -> dict[str, Any]:
-    """Of every quantity: truth, posterior mean and sd, and the share of the posterior below the truth."""
+    """Truth, posterior mean and sd, and the fraction of the posterior below the truth, of every quantity."""
     weights = run.normalised_weights
     truth, particles = problem.truth(index), values_of(run, problem)
     result = {}
@@ -90,7 +90,7 @@ def score(run: IBISState, problem: HonestyProblem, index: int) -> dict[str, Any]
 
 
 def run_one(cell: Cell, index: int, sampler: ps.Sampler = SAMPLER) -> dict[str, Any]:
-    """One data set in one cell; a run that lost its particles is a result, too."""
+    """Run one data set of one cell; losing all particles is a result as well."""
     problem = cell.problem
     began = time.process_time()
     target = METHODS[cell.method][0](problem, problem.record(index), cell.steps)
@@ -117,7 +117,7 @@ def run(
     seed: int = 0,
     again: bool = False,
 ) -> None:
-    """Fill the cells; what is in the folder is not run again unless asked for."""
+    """Run the data sets of the cells; those in the folder are repeated only with `again`."""
     chosen = cells(problems, methods)
     everything = [(cell, 1000 * seed + index) for cell, index in _order(chosen, sets)]
     if again:
@@ -134,7 +134,7 @@ def run(
 
 
 def _order(chosen: Sequence[Cell], sets: int | None) -> Iterator[tuple[Cell, int]]:
-    """A few data sets in every cell, then more."""
+    """A few data sets of every cell first, then more."""
     wanted = {cell: MORE.get(cell.method, SETS) if sets is None else sets for cell in chosen}
     first = 0
     for last in sorted({*ROUNDS, *wanted.values()}):
@@ -148,7 +148,7 @@ def _path(folder: Path, cell: Cell, index: int) -> Path:
 
 
 def _write(path: Path, result: dict[str, Any]) -> None:
-    """All of it or nothing."""
+    """Write a result atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     facts = {**result, "date": time.strftime("%Y-%m-%d"), "version": ps.__version__}
     path.with_suffix(".partial").write_text(json.dumps(facts))
@@ -156,5 +156,5 @@ def _write(path: Path, result: dict[str, Any]) -> None:
 
 
 def read(folder: Path, cell: Cell) -> dict[int, dict[str, Any]]:
-    """What there is in a cell, by data set."""
+    """The results of a cell by data set."""
     return {int(path.stem): json.loads(path.read_text()) for path in sorted((folder / cell.name).glob("*.json"))}

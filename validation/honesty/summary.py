@@ -1,6 +1,6 @@
-"""From the results of single data sets to the columns of the matrix, each with its standard error.
+"""Columns of the matrix from the results of single data sets, each with its standard error.
 
-Quantities of one data set are correlated: data sets are the independent units, and every error comes from their spread.
+Quantities of one data set are correlated: data sets are the independent units, and their spread gives every error.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,11 +15,11 @@ from validation.honesty.study import Cell, read
 BOOTSTRAPS = 400
 
 HOPELESS = 1000
-"""Beyond this many standard deviations the sampler itself has collapsed, and the number means nothing."""
+"""Standard deviations beyond which the sampler itself has collapsed and the number is meaningless."""
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """A number and its standard error."""
 
     value: float
@@ -27,7 +27,7 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """With as many digits as the size of the number deserves."""
+        """With digits by the magnitude of the number."""
         if not np.isfinite(self.value):
             return "-"
         if self.value > HOPELESS:
@@ -46,24 +46,24 @@ class Row:
 
     cell: Cell
     sets: int
-    """Data sets tried."""
+    """Number of data sets."""
     failed: int
-    """Of these, runs that lost their particles."""
+    """Number of runs among them that lost all particles."""
     scores: dict[str, np.ndarray]
     """z-scores of each quantity over the data sets that did not fail."""
-    rms: Figure
-    covered: dict[float, Figure]
-    """Share of the intervals that hold the truth, by the share that should."""
-    width: Figure
+    rms: Estimate
+    covered: dict[float, Estimate]
+    """Coverage of the intervals by their nominal level."""
+    width: Estimate
     """Median ratio of the standard deviation to that of the gold standard on the same data."""
-    shift: Figure
-    """Root mean square distance of the posterior mean from that of the gold standard, in its own standard deviations:
-    noise and truth are the same for both and drop out."""
-    seconds: Figure
-    """Median processor time of a run: the first data set of a process includes the compilation."""
+    shift: Estimate
+    """Root mean square distance of the posterior mean from that of the gold standard, in its own standard deviations;
+    noise and truth are common to both and cancel."""
+    seconds: Estimate
+    """Median processor time of a run; the first data set of a process includes the compilation."""
     sweeps: float
     steps: dict[int, int]
-    """How many data sets were integrated with how many steps a sample at the end."""
+    """Final number of steps per sample -> number of data sets."""
 
     @property
     def worst(self) -> tuple[str, float]:
@@ -74,7 +74,7 @@ class Row:
 
 
 def summarise(folder: Path, cell: Cell) -> Row | None:
-    """The columns of a cell; None if it has no data set yet."""
+    """The columns of a cell; None if it has no results."""
     results = read(folder, cell)
     good = {index: r for index, r in results.items() if "failed" not in r}
     if not results:
@@ -112,32 +112,32 @@ def _gather(
     return np.array(rows).reshape(-1, len(names))
 
 
-def root_mean_square(z: np.ndarray) -> Figure:
-    """Over quantities and data sets; the error of a square root is that of its argument over twice the root."""
+def root_mean_square(z: np.ndarray) -> Estimate:
+    """Over quantities and data sets; the error of a root is that of its square divided by twice the root."""
     if len(z) < 2:
-        return Figure(np.nan, np.nan)
+        return Estimate(np.nan, np.nan)
     squares = np.mean(z**2, axis=1)
     root = float(np.sqrt(squares.mean()))
-    return Figure(root, float(squares.std(ddof=1) / np.sqrt(len(z)) / (2 * root)) if root else 0.0)
+    return Estimate(root, float(squares.std(ddof=1) / np.sqrt(len(z)) / (2 * root)) if root else 0.0)
 
 
-def coverage(rank: np.ndarray, level: float) -> Figure:
-    """Share of the central intervals that hold the truth.
+def coverage(rank: np.ndarray, level: float) -> Estimate:
+    """Fraction of the central intervals that contain the truth.
 
-    Where all data sets agree, their spread is no measure of the error; it is then that of one more that disagrees.
+    If all data sets agree, their spread does not measure the error, which is then that of one more that disagrees.
     """
     if len(rank) < 2:
-        return Figure(np.nan, np.nan)
+        return Estimate(np.nan, np.nan)
     inside = np.mean(np.abs(rank - 0.5) <= level / 2, axis=1)
     count = len(inside)
     least = np.sqrt(count + 1) / (count + 2) ** 1.5
-    return Figure(float(inside.mean()), float(max(inside.std(ddof=1) / np.sqrt(count), least)))
+    return Estimate(float(inside.mean()), float(max(inside.std(ddof=1) / np.sqrt(count), least)))
 
 
-def median(values: np.ndarray) -> Figure:
-    """Over quantities and data sets; its error by drawing data sets with replacement."""
+def median(values: np.ndarray) -> Estimate:
+    """Over quantities and data sets; its error by bootstrap over data sets."""
     if len(values) < 2:
-        return Figure(np.nan, np.nan)
+        return Estimate(np.nan, np.nan)
     random = np.random.default_rng(0)
     draws = [np.median(values[random.integers(len(values), size=len(values))]) for _ in range(BOOTSTRAPS)]
-    return Figure(float(np.median(values)), float(np.std(draws)))
+    return Estimate(float(np.median(values)), float(np.std(draws)))

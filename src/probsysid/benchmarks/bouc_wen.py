@@ -1,6 +1,6 @@
 """Bouc-Wen hysteresis (paper, section 4.1): simulated training data, the benchmark's two test records.
 
-The training record is made as the paper says: a random-phase multisine of 2000 lines from 0.5 to 100 Hz, ramped up
+The training record is made as in the paper: a random-phase multisine of 2000 lines from 0.5 to 100 Hz, ramped up
 over the first tenth, 208 N at its peak; integrated by RK4 at 131072 Hz; acceleration at 4096 Hz with noise of 5 % of
 its RMS.
 """
@@ -42,8 +42,8 @@ TRUTH = {"m": 2.0, "c": 10.0, "k": 5e4, "alpha": 5e4, "beta": 1e3, "gamma": 0.8,
 UNITS = {"m": "kg", "c": "N s/m", "k": "N/m", "alpha": "N/m", "beta": "1/m", "gamma": "", "delta": ""}
 
 RECORD_SEED = 6
-"""Phases and noise of the training record.  How well it can be identified depends on them; of 24 this one's limit is
-closest to 1.10 and 2.76 um, figures known from an earlier record: docs/benchmarks.md."""
+"""Seed of phases and noise of the training record.  The attainable error depends on them; of 24 seeds, this one has the
+limit closest to 1.10 and 2.76 um, known from an earlier record: docs/benchmarks.md."""
 
 TRAIN_RATE = 4096
 SIMULATION_RATE = 131072
@@ -54,8 +54,8 @@ RAMP = 0.1
 NOISE = 0.05
 TEST_RATE = 750
 TEST_STEPS = 8
-"""Runge-Kutta steps a sample of the test records, 6000 Hz.  With true parameters the multisine leaves 0.252 um at 8
-and 0.242 at 16 steps, the sine sweep 2.56 at both."""
+"""Runge-Kutta steps per sample of the test records, 6000 Hz.  With true parameters, the error on the multisine is
+0.252 um at 8 and 0.242 um at 16 steps, on the sine sweep 2.56 um at both."""
 
 PARTICLES = 512
 PAPER = {
@@ -81,7 +81,7 @@ position_model = Model(
     units={**UNITS, "position": "m"},
     name="Bouc-Wen oscillator",
 )
-"""The same seen by the test records' sensor."""
+"""The same system with the output of the test records."""
 
 states_model = Model(
     coordinates=model.coordinates,
@@ -90,13 +90,13 @@ states_model = Model(
     units=UNITS,
     name="Bouc-Wen oscillator",
 )
-"""All states, for the truth."""
+"""The same system with all states as outputs."""
 
 
 def priors() -> dict[str, dist.Distribution]:
-    """The paper's Gaussians (its second numbers are variances), cut at zero, where they have no mass to speak of.
+    """The paper's Gaussians (its second numbers are variances), truncated at zero, where their mass is negligible.
 
-    Cut at zero they are sampled in log coordinates, where the ridge of beta, gamma and delta is straight.
+    Truncated, they are sampled in log coordinates, where the ridge of beta, gamma and delta is straight.
     """
     means_variances = {
         "m": (2.1, 0.011),
@@ -113,9 +113,9 @@ def priors() -> dict[str, dist.Distribution]:
 
 
 def multisine(random: np.random.Generator) -> Float[np.ndarray, " fine"]:
-    """The force at the simulation's rate: random phases, ramped up, scaled to its peak.
+    """The force at the simulation rate: random phases, ramped up, scaled to its peak.
 
-    Written as a product of matrices: with t = a + b, exp(i w (a + b)) = exp(i w a) exp(i w b).
+    Computed as a matrix product: with t = a + b, exp(i w (a + b)) = exp(i w a) exp(i w b).
     """
     frequencies = np.linspace(0.5, 100.0, LINES)
     phases = random.uniform(0, 2 * np.pi, LINES)
@@ -129,7 +129,7 @@ def multisine(random: np.random.Generator) -> Float[np.ndarray, " fine"]:
 
 @cache
 def exact(seed: int = RECORD_SEED) -> dict[str, Float[np.ndarray, " sample"]]:
-    """True states, acceleration and force at the training rate, and noise of standard deviation one."""
+    """True states, acceleration and force at the training rate, and standard normal noise."""
     random = np.random.default_rng(seed)
     force = multisine(random)
     fine = Record(inputs={"force": force}, dt=1 / SIMULATION_RATE, intersample="linear")
@@ -142,7 +142,7 @@ def exact(seed: int = RECORD_SEED) -> dict[str, Float[np.ndarray, " sample"]]:
 
 @cache
 def training_record(seed: int = RECORD_SEED) -> Record:
-    """Acceleration measured with noise, and the force."""
+    """The force, and the acceleration with noise."""
     true = exact(seed)
     acceleration = true["ddx"]
     return Record(
@@ -161,9 +161,9 @@ def noise_level(acceleration: Float[np.ndarray, " sample"]) -> float:
 
 
 def test_record(which: str, folder: str | Path | None = None) -> tuple[Record, int]:
-    """A test record and the samples to leave out of scores.
+    """A test record, and the number of samples at its start that are not scored.
 
-    The multisine is one period of a steady state: two periods are simulated, the first is left out.
+    The multisine is one period of a steady state: two periods are simulated, and the second is scored.
     """
     place = locate("bouc-wen", folder)
     force = read(place / f"uval_{which}.mat")[f"uval_{which}"]
@@ -227,7 +227,7 @@ def _protocol(which: str, folder: str | Path | None) -> ScoringProtocol:
 
 
 def _simulated_test() -> ScoringProtocol:
-    """A multisine of other phases from rest, its position simulated from the true parameters, without noise."""
+    """A test on a multisine with other phases, from rest: position simulated with the true parameters, no noise."""
     force = multisine(np.random.default_rng(RECORD_SEED + 1))[:: SIMULATION_RATE // TRAIN_RATE]
     record = Record(inputs={"force": force}, dt=1 / TRAIN_RATE, intersample="bandlimited", units={"force": "N"})
     truth = {name: np.array([value]) for name, value in TRUTH.items()}

@@ -1,4 +1,4 @@
-"""What a case study is: a model, the record to train on, and the ways to score what was learnt."""
+"""Case studies: a model, a training record, the methods to identify it with, and the protocols that score it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Float[np.ndarray, " particle"]]
 
 BLOCK = 64
-"""Particles simulated at a time: long test records of all particles at once would not fit into memory."""
-
+"""Particles simulated at a time: simulations of all particles over long test records do not fit into memory."""
 
 NEVER = 1e-12
-"""Of `Sampler.bridge`: the paper does not temper samples that leave few particles."""
+"""A `Sampler.bridge` that never tempers: the paper does not temper samples that leave few particles."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A root mean square error as printed: over particles the smallest, the mean and the largest."""
+    """A published root mean square error: minimum, mean and maximum over particles."""
 
     min: float
     mean: float
@@ -40,16 +39,16 @@ class Published:
 
 @dataclass(frozen=True, eq=False)
 class ScoringProtocol:
-    """A way to score parameters: simulate a test record without looking at its outputs, compare.
+    """A free run over a test record, compared with its output.
 
     Args:
-        name: what tables and files call it.
-        record: the test record; its one output is what simulations are compared with.
-        predict: parameters of some particles -> that output, (particle, sample).
-        skip: samples at the start that are simulated and not scored.
-        baseline: what somebody without a model would predict.
+        name: its name in tables and files.
+        record: the test record, with one output.
+        predict: parameters of some particles -> the simulated output, (particle, sample).
+        skip: samples at the start that are simulated but not scored.
+        baseline: a prediction without a model.
         paper: the paper's figures.
-        zoom: seconds that its picture enlarges.
+        zoom: seconds that its figure enlarges.
     """
 
     name: str
@@ -76,7 +75,7 @@ class ScoringProtocol:
 
     @cached_property
     def baseline_rmse(self) -> float:
-        """Error of the trivial prediction: the mean of the output, unless the protocol has a better one."""
+        """Error of the trivial prediction: the protocol's baseline, or the mean of the output."""
         guess = np.mean(self.measured) if self.baseline is None else self.baseline[self.skip :]
         return float(np.sqrt(np.mean((self.measured - guess) ** 2)))
 
@@ -91,14 +90,14 @@ class ScoringProtocol:
         return Scores(np.concatenate(values), weights)
 
     def fit_percent(self, rmse: float) -> float:
-        """100 (1 - NRMSE): 100 is perfect, 0 is as good as the mean of the output."""
+        """100 (1 - NRMSE): 100 is perfect, 0 as good as the mean of the output."""
         return float(100 * (1 - rmse / np.std(self.measured)))
 
 
 def free_run(
     model: Model, record: Record, steps: int, initial: Mapping[str, float] | None = None
 ) -> Callable[[Parameters], Float[np.ndarray, "particle sample"]]:
-    """A prediction by simulation from a known state, zero where nothing else is said."""
+    """A function that simulates from a known initial state, zero by default."""
     start = [(initial or {}).get(name, 0.0) for name in model.physical_names]
 
     def predict(parameters: Parameters) -> Float[np.ndarray, "particle sample"]:
@@ -112,7 +111,7 @@ def free_run(
 
 @dataclass(frozen=True, eq=False)
 class LeastSquaresFit:
-    """A least-squares problem: what was measured, and what a finely integrated model says for some parameters."""
+    """A least-squares problem: a measured output, and the finely integrated model as a function of parameters."""
 
     about: str
     measured: Float[np.ndarray, " sample"]
@@ -121,7 +120,7 @@ class LeastSquaresFit:
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """The settings of one way to identify; `initial` where it differs from the study's."""
+    """The settings of an identification method; `initial` only if it differs from the study's."""
 
     solver: Solver
     sampler: Sampler
@@ -132,17 +131,17 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class FigureSettings:
-    """What the pictures of a study show.
+    """What the figures of a study show.
 
     Args:
         states: components to draw, from the training record's first `samples`.
-        zoom: seconds to enlarge.
+        zoom: interval to enlarge, in seconds.
         window: samples over which degeneracy is drawn.
-        measured: component -> output that measures it.
-        truth: true values of components, where known.
+        measured: component -> the output that measures it.
+        truth: true values of components, if known.
         units: of the components.
-        apart: prior and posterior in panels of their own.
-        deviations: draws of the filtered output less their mean, where the output's own range would hide them.
+        apart: prior and posterior in separate panels.
+        deviations: draw the filtered output minus its mean, if its range would hide the spread.
     """
 
     states: tuple[str, ...]
@@ -162,17 +161,17 @@ class CaseStudy:
 
     Args:
         case, variant: the names on the command line.
-        model, record, priors, initial: what is identified, from what.
+        model, record, priors, initial: the identification problem.
         methods: settings by name, `default` and `paper`.
-        protocols: the scores.
+        protocols: the tests.
         equation: the model in one line, for reports.
-        truth: the true values, where there are any.
-        reference: values published by others, for comparison.
-        fits: by protocol, the least-squares fit whose score is the limit of what the model can do there.
-        guess: where those fits start.
-        view: what the pictures show.
-        training: the output on the training record in free run, for some parameters.
-        figures: pictures of this case alone, by file name.
+        truth: the true parameters, if known.
+        reference: parameters published by others, for comparison.
+        fits: by protocol, the least-squares fit whose score is the limit of the model there.
+        guess: starting point of those fits.
+        view: settings of the figures.
+        training: free run over the training record as a function of parameters.
+        figures: further figures of this case, by file name.
     """
 
     case: str

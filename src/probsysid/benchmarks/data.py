@@ -1,12 +1,11 @@
-"""The benchmarks' files: found in a folder, or downloaded into a cache; checked before they are read.
+"""The benchmarks' data files: located in a folder or downloaded into a cache, and verified before they are read.
 
-A folder (an argument, or the environment variable PROBSYSID_DATA) holds one subfolder a benchmark.  Without one, files
-are downloaded and copied into the cache.  The package nonlinear-benchmarks knows what is where in the published
-archives; its own download does not go on where it stopped, and takes half an archive for a whole one, so it is handed
-an archive that is complete, in a folder that is empty.
+A data folder (an argument, or the environment variable PROBSYSID_DATA) holds one subfolder per benchmark.  Without
+one, files are downloaded into the cache.  pooch downloads the archives, checks hashes and moves files into place.  The
+package nonlinear-benchmarks knows the layout of the published archives; its own download neither resumes nor notices a
+truncated archive, so it is given a complete archive and an empty folder.
 """
 
-import hashlib
 import os
 import shutil
 import sys
@@ -21,14 +20,14 @@ import scipy.io
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.validation import choose
-from probsysid.benchmarks.transfer import transfer
+from probsysid.benchmarks.transfer import transfer, without_log
 
 VARIABLE = "PROBSYSID_DATA"
 
 
 @dataclass(frozen=True)
 class Source:
-    """The files of one benchmark: name and SHA-256, the archive that they are published in, whom to cite."""
+    """The files of one benchmark (name -> SHA-256), the citation, and the address of the published archive."""
 
     name: str
     folder: str
@@ -75,19 +74,19 @@ SOURCES = {
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept when no other folder is named."""
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "probsysid" / "data"
+    """The folder of downloaded files, unless the environment names another."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "probsysid" / "data"
 
 
 def home() -> Path:
-    """The folder that the environment names, or the cache."""
+    """The folder named by the environment, or the cache."""
     given = os.environ.get(VARIABLE)
     return Path(given) if given else cache_folder()
 
 
-def locate(name: str, folder: str | Path | None = None) -> Path:
-    """The folder with a benchmark's files, all there and all as published."""
-    source: Source = choose("benchmark", SOURCES.get(name, name), SOURCES)
+def locate(benchmark: str | Source, folder: str | Path | None = None) -> Path:
+    """The folder with a benchmark's files; raises unless all are present and match their published hashes."""
+    source = _source(benchmark)
     place = (Path(folder) if folder else home()) / source.folder
     missing = [file for file in source.files if not (place / file).is_file()]
     if missing:
@@ -98,9 +97,16 @@ def locate(name: str, folder: str | Path | None = None) -> Path:
     return place
 
 
+def _source(benchmark: str | Source) -> Source:
+    found: Source = choose("benchmark", benchmark, SOURCES)
+    return found
+
+
 def check(path: Path, expected: str) -> None:
-    """Raise unless the file is the published one."""
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    """Raise unless the file has the published SHA-256."""
+    import pooch  # late, as in `transfer`
+
+    found = pooch.file_hash(path)
     if found != expected:
         raise InputError(
             f"{path} is not the published file: its SHA-256 begins with {found[:12]}, expected {expected[:12]}. "
@@ -109,7 +115,7 @@ def check(path: Path, expected: str) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Variables of a MATLAB file, one-dimensional where they are."""
+    """The variables of a MATLAB file, singleton dimensions removed."""
     try:
         content = scipy.io.loadmat(path, squeeze_me=True)
     except (OSError, ValueError, NotImplementedError) as error:
@@ -117,14 +123,14 @@ def read(path: Path) -> dict[str, Any]:
     return {key: value for key, value in content.items() if not key.startswith("__")}
 
 
-def download(name: str) -> Path:
-    """Fetch a benchmark into the cache, or into the folder that the environment names.
+def download(benchmark: str | Source) -> Path:
+    """Download a benchmark into the cache, or into the folder named by the environment.
 
-    Files that are there and right are left alone.  A file appears under its name only when it is complete and right.
+    Files that are present and verified are kept.  A file appears under its name only when it is complete and verified.
     """
-    source: Source = choose("benchmark", SOURCES.get(name, name), SOURCES)
+    source = _source(benchmark)
     try:
-        return locate(name)
+        return locate(source)
     except InputError:
         pass
     place, downloads = home() / source.folder, cache_folder().parent / "downloads"
@@ -132,25 +138,28 @@ def download(name: str) -> Path:
     downloads.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=downloads) as fresh:
         files = _fetch(source, archive, Path(fresh))
-        # right, it is needed no more; wrong, the next download has to begin again
+        # verified or not, it is no longer needed: after a failed check the next download has to start over
         archive.unlink(missing_ok=True)
         for path in files:
             if path.name in source.files:
                 check(path, source.files[path.name])
-                _put(path, place)
-    return locate(name)
+                _install(path, place, source.files[path.name])
+    return locate(source)
 
 
-def _put(path: Path, place: Path) -> None:
-    """Copy a file so that it is never there in part."""
-    place.mkdir(parents=True, exist_ok=True)
-    temporary = place / f".{path.name}.partial"
-    shutil.copyfile(path, temporary)
-    temporary.replace(place / path.name)
+def _install(path: Path, place: Path, expected: str) -> None:
+    """Copy a file into place through pooch, which verifies the copy before it gets its name."""
+    import pooch  # late, as in `transfer`
+
+    def copy(url: str, output_file: str, pooch: object) -> None:
+        shutil.copyfile(path, output_file)
+
+    with without_log():
+        pooch.retrieve(path.as_uri(), expected, path.name, place, downloader=copy)
 
 
 def _fetch(source: Source, archive: Path, fresh: Path) -> list[Path]:
-    """The unpacked files of the archive; where its address no longer has it, of nonlinear-benchmarks' own download."""
+    """The unpacked files of the archive, or of nonlinear-benchmarks' own download if the address is no longer valid."""
     try:
         transfer(source.address, archive)
     except urllib.error.HTTPError:
@@ -160,7 +169,7 @@ def _fetch(source: Source, archive: Path, fresh: Path) -> list[Path]:
     else:
         try:
             return _unpacked(source, fresh / "ours", url=archive.as_uri())
-        except Exception:  # whatever came, it is no archive: a page that says why, perhaps
+        except Exception:  # not an archive: an error page of the server, perhaps
             archive.unlink()
     try:
         return _unpacked(source, fresh / "theirs")
@@ -176,8 +185,8 @@ def _not_downloaded(source: Source, error: Exception, advice: str = "") -> Input
     )
 
 
-def _unpacked(source: Source, place: Path, **options: Any) -> list[Path]:
-    """Files of a benchmark where nonlinear-benchmarks has unpacked them."""
+def _unpacked(source: Source, place: Path, **options: str) -> list[Path]:
+    """The files of a benchmark as unpacked by nonlinear-benchmarks."""
     import nonlinear_benchmarks
     from nonlinear_benchmarks import not_splitted_benchmarks
 
@@ -187,7 +196,7 @@ def _unpacked(source: Source, place: Path, **options: Any) -> list[Path]:
         "silverbox": nonlinear_benchmarks.Silverbox,
         "emps": nonlinear_benchmarks.EMPS,
     }
-    with redirect_stdout(sys.stderr):  # it tells what it does; standard output is for ours
+    with redirect_stdout(sys.stderr):  # it prints its progress; standard output is for our results
         found = loaders[source.name](data_file_locations=True, dir_placement=str(place), **options)
     paths = [Path(item) for item in ([found] if isinstance(found, str) else found)]
     return [file for path in paths for file in (path.iterdir() if path.is_dir() else [path]) if file.is_file()]

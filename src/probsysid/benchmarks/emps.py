@@ -1,12 +1,12 @@
 """EMPS (paper, section 4.3): a motor with a ball screw and dry friction, force in, position out.
 
 The axis obeys M x'' = F - Fv x' - Fc sign(x') - offset.  `sign` alone would chatter at standstill, and a smooth
-stand-in would creep.  Here friction opposes whatever acts, up to Fc:
+approximation would creep.  Here friction balances the other forces, up to Fc:
 
     friction = clip(F - offset - Fv x' + M x' / tau, -Fc, Fc)
 
-Moving, x' / tau exceeds every other term and friction is Fc sign(x').  At rest, with a force below Fc, the equation
-becomes x'' = -x' / tau: the axis stops and stays where it is.
+In motion, M x' / tau exceeds every other term and friction is Fc sign(x').  At rest, with a force below Fc, the
+equation becomes x'' = -x' / tau: the axis stops and sticks.
 """
 
 from collections.abc import Callable
@@ -46,19 +46,19 @@ TRAIN_FILE, TEST_FILE = "DATA_EMPS.mat", "DATA_EMPS_PULSES.mat"
 DT = 1e-3
 TRAIN_SAMPLES = 24576
 STICK = 1e-3
-"""tau, seconds in which a stuck axis comes to rest: one sampling interval."""
+"""tau, the time constant in seconds of coming to rest: one sampling interval."""
 
 CHANNELS = ("qm", "qg", "vir", "pulses_N")
 LARGEST_VOLTAGE = 10.0
 STEPS = 4
-"""Runge-Kutta steps a sample: a quarter of tau."""
+"""Runge-Kutta steps per sample; a step is a quarter of tau."""
 
 PARTICLES = 512
 SOLVER = Solver(smoothness=2, substeps=1, linearisation="ekf1", diffusion="quasi-mle")
-"""Steps of 1 ms are short: there is no need to linearise again."""
+"""Steps of 1 ms are short enough for one linearisation."""
 
 MODEL_ERROR = 0.1
-"""Middle of its prior, m/s^2/sqrt(s): friction that varies along the screw by a few per cent of Fc / M."""
+"""Median of its prior, m/s^2/sqrt(s): friction that varies along the screw by a few per cent of Fc / M."""
 
 JANOT = {"M": 95.1089, "Fv": 203.5034, "Fc": 20.3935, "offset": -3.1648}
 """Published with the benchmark, by inverse dynamics and least squares."""
@@ -76,7 +76,7 @@ VISCOUS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Drive(NamedTuple):
-    """The benchmark's constants: gain of the motor, and its controller's."""
+    """Constants of the benchmark: gain of the motor, and gains of its controller."""
 
     gtau: float
     kp: float
@@ -84,7 +84,7 @@ class Drive(NamedTuple):
 
 
 def acceleration(variant: str, force: Any, velocity: Any, p: Any) -> Any:
-    """The equation of motion with friction that holds."""
+    """The equation of motion with sticking friction."""
     driving = force - p.offset - VISCOUS[variant](velocity, p)
     friction = jnp.clip(driving + p.M * velocity / STICK, -p.Fc, p.Fc)
     return (driving - friction) / p.M
@@ -121,7 +121,7 @@ def controlled_model(variant: str, drive: Drive) -> Model:
 
 
 def priors(variant: str) -> dict[str, dist.Distribution]:
-    """Positive constants in log space, the offset around zero; all wide."""
+    """Wide priors: log-normal for positive constants, normal around zero for the offset."""
     chosen = {
         "M": dist.LogNormal(np.log(70.0), 0.5),
         "Fv": dist.LogNormal(np.log(150.0), 0.7),
@@ -134,7 +134,7 @@ def priors(variant: str) -> dict[str, dist.Distribution]:
 
 
 def measurements(file: str, folder: str | Path | None = None) -> tuple[dict[str, Float[np.ndarray, " sample"]], Drive]:
-    """The channels of a file, and the constants that come with it."""
+    """The channels of a file, and the constants of the drive in it."""
     return _measurements(locate("emps", folder) / file)
 
 
@@ -147,7 +147,7 @@ def _measurements(path: Path) -> tuple[dict[str, Float[np.ndarray, " sample"]], 
 
 
 def force_record(file: str, folder: str | Path | None = None, samples: int | None = None) -> Record:
-    """Force and position; a digital controller holds the voltage between samples."""
+    """Force and position; the digital controller holds the voltage between samples."""
     channels, drive = measurements(file, folder)
     return Record(
         inputs={"force": drive.gtau * channels["vir"][:samples]},
@@ -174,7 +174,7 @@ def reference_record(file: str, folder: str | Path | None = None) -> Record:
 
 
 def start(record: Record) -> dict[str, float]:
-    """Position and velocity at the first sample, from the first ten: a parabola through them."""
+    """Position and velocity at the first sample, from a parabola fitted to the first ten."""
     position = np.asarray(record.outputs["position"])[:10]
     slope = np.polynomial.Polynomial.fit(record.time[:10], position, 2).convert().coef
     return {"x": float(slope[0]), "dx": float(slope[1])}
@@ -221,7 +221,7 @@ def study(folder: str | Path | None = None, variant: str = "friction") -> CaseSt
 
 
 def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[ScoringProtocol, ...], dict[str, LeastSquaresFit]]:
-    """Free run from the measured force, the loop closed, and no model at all."""
+    """The tests: free run from the measured force, free run with the loop closed, and a baseline without a model."""
     channels, drive = measurements(TEST_FILE, folder)
     forced, controlled = force_record(TEST_FILE, folder), reference_record(TEST_FILE, folder)
     begin = start(forced)
@@ -242,7 +242,7 @@ def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[ScoringProtoc
 
 
 def figures(outcome: "Outcome") -> "dict[str, Figure]":
-    """Friction against velocity, with what the record's smoothed derivatives say of it."""
+    """Friction against velocity, with estimates from the record's smoothed derivatives."""
     from scipy.signal import savgol_filter
 
     from probsysid.report.figures.characteristic import plot_characteristic
@@ -272,10 +272,10 @@ def figures(outcome: "Outcome") -> "dict[str, Figure]":
 
 
 SMOOTHING = 41
-"""Samples of the cubics that differentiate the measured position."""
+"""Window, in samples, of the Savitzky-Golay filter that differentiates the measured position."""
 
 STEADY = 0.05
-"""Acceleration, m/s^2, under which a sample shows friction alone: M times it is within the curve's scatter."""
+"""Acceleration, m/s^2, below which a sample shows friction alone: M times it is within the scatter."""
 
 
 def _friction(variant: str, velocity: Any, p: Any) -> Any:

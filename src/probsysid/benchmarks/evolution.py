@@ -1,4 +1,4 @@
-"""How the posterior came about: particles at every rejuvenation, quantiles over time."""
+"""Evolution of the posterior over the record: particles at every rejuvenation, quantiles over time."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ LEVELS = (0.05, 0.5, 0.95)
 
 @dataclass
 class PosteriorSnapshot:
-    """Particles as they were after a number of samples."""
+    """The weighted particles after a number of samples."""
 
     samples: int
     theta: Float[np.ndarray, "dimension particle"]
@@ -23,16 +23,16 @@ class PosteriorSnapshot:
 
 @dataclass
 class Evolution:
-    """Pass `note` to `identify` as its `notice`."""
+    """Collects snapshots: pass `note` to `identify` as its `notice`."""
 
     snapshots: list[PosteriorSnapshot] = field(default_factory=list)
 
     def note(self, run: IBISState, step: StepInfo) -> None:
-        """Keep the particles as they are."""
+        """Store the current particles."""
         self.snapshots.append(PosteriorSnapshot(run.samples, run.flat_theta, run.normalised_weights))
 
     def quantiles(self, posterior: Posterior) -> xr.Dataset:
-        """5, 50 and 95 % of every quantity after each stretch of samples."""
+        """5, 50 and 95 % quantiles of every quantity at each snapshot."""
         columns: dict[str, list[np.ndarray]] = {}
         for snapshot in self.snapshots:
             values = posterior.problem.space.values(snapshot.theta)
@@ -44,7 +44,7 @@ class Evolution:
         )
 
     def after(self, sample: int) -> PosteriorSnapshot:
-        """The particles that were there when a sample came in."""
+        """The particles at the arrival of a sample."""
         earlier = [s for s in self.snapshots if s.samples <= sample]
         return earlier[-1] if earlier else self.snapshots[0]
 

@@ -1,4 +1,4 @@
-"""The pictures of a case study, by file name."""
+"""The figures of a case study, by file name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -38,14 +38,14 @@ MOST_SEGMENTS = 16
 
 
 def pictures(outcome: Outcome) -> "Iterator[tuple[str, Figure]]":
-    """Name and figure, one after the other, so that each can be saved and closed before the next is made."""
+    """Yield name and figure, so that each can be saved and closed before the next is made."""
     study, posterior = outcome.study, outcome.posterior
     names, units = list(posterior.columns), posterior.settings["units"]
     known = {**study.truth, **study.reference}
     yield "marginals", marginals(outcome)
     yield "corner", plot_corner(posterior, names, known)
     yield "evolution", plot_evolution(outcome.evolution.quantiles(posterior), names, units, known)
-    ahead = look_ahead(outcome)
+    ahead = one_step_predictions(outcome)
     yield "degeneracy", degeneracy(outcome, ahead)
     yield "states", paths(outcome, first_states(outcome))
     yield "residual_spectrum", residual_spectrum(outcome, ahead)
@@ -57,7 +57,7 @@ def pictures(outcome: Outcome) -> "Iterator[tuple[str, Figure]]":
 
 
 def marginals(outcome: Outcome) -> "Figure":
-    """Prior and posterior; apart where the posterior would be a line."""
+    """Prior and posterior; in separate panels if the posterior would be a line."""
     study, posterior = outcome.study, outcome.posterior
     if study.view.apart:
         return legend_above(plot_apart(posterior, list(study.priors), study.reference))
@@ -65,7 +65,7 @@ def marginals(outcome: Outcome) -> "Figure":
 
 
 def legend_above(figure: "Figure") -> "Figure":
-    """One legend over all panels instead of those inside them, where it may cover what a narrow posterior draws."""
+    """One legend above all panels in place of those inside them, which may cover a narrow posterior."""
     entries: dict[str, Artist] = {}
     for axis in figure.axes:
         handles, words = axis.get_legend_handles_labels()
@@ -79,13 +79,13 @@ def legend_above(figure: "Figure") -> "Figure":
 
 
 def first_states(outcome: Outcome) -> States:
-    """Smoothed states over the beginning of the training record: all of a long one would cost more than it shows."""
+    """Smoothed states over the first part of the training record; a long record would cost more than it shows."""
     record = outcome.study.record[: outcome.study.view.samples]
     return replace(outcome.posterior, records=(record,)).states(draws=PATH_DRAWS)
 
 
 def paths(outcome: Outcome, states: States) -> "Figure":
-    """States with the truth or the measurements."""
+    """Smoothed states with the truth or the measurements."""
     study = outcome.study
     view, shown = study.view, study.record[: study.view.samples]
     measured = {state: np.asarray(shown.outputs[output]) for state, output in view.measured.items()}
@@ -94,8 +94,8 @@ def paths(outcome: Outcome, states: States) -> "Figure":
     return plot_paths(states, view.states, labels, view.zoom, truth, measured)
 
 
-def residual_spectrum(outcome: Outcome, ahead: "Ahead") -> "Figure":
-    """What is left of the training output, in free run and one sample ahead."""
+def residual_spectrum(outcome: Outcome, ahead: "OneStepPredictions") -> "Figure":
+    """Spectra of the training residuals, of the free run and of one-step predictions."""
     study, posterior = outcome.study, outcome.posterior
     output = study.record.output_names[0]
     record = study.record[: study.view.samples]
@@ -118,8 +118,8 @@ def prediction(outcome: Outcome, protocol: ScoringProtocol) -> "Figure":
     return plot_prediction(time, protocol.measured, curves, label, (middle, middle + width))
 
 
-def degeneracy(outcome: Outcome, ahead: "Ahead") -> "Figure":
-    """Filtered outputs of the particles of the moment, effective size and rejuvenations, over a window."""
+def degeneracy(outcome: Outcome, ahead: "OneStepPredictions") -> "Figure":
+    """Filtered outputs of the current particles, effective sample size and rejuvenations, over a window."""
     study, posterior = outcome.study, outcome.posterior
     output = study.record.output_names[0]
     window = slice(ahead.segments[0][0], ahead.segments[-1][1])
@@ -137,8 +137,8 @@ def degeneracy(outcome: Outcome, ahead: "Ahead") -> "Figure":
 
 
 @dataclass(frozen=True, eq=False)
-class Ahead:
-    """One-step predictions of the output: for the particles of each stretch of a window, and for final draws."""
+class OneStepPredictions:
+    """One-step predictions of the output: for the particles of each segment of a window, and for final draws."""
 
     segments: list[tuple[int, int, PosteriorSnapshot]]
     predicted: Float[np.ndarray, "particle sample"]
@@ -146,7 +146,7 @@ class Ahead:
     """Standard deviation without measurement noise."""
 
     def drawn(self) -> Float[np.ndarray, "draw sample"]:
-        """Draws of the filtered output over the window, each stretch with its own particles."""
+        """Draws of the filtered output over the window, each segment with its own particles."""
         random = np.random.default_rng(0)
         pieces = []
         for k, (first, last, _) in enumerate(self.segments):
@@ -160,23 +160,23 @@ class Ahead:
         return self.predicted[len(self.segments) * WINDOW_DRAWS :, :samples].mean(axis=0)
 
 
-def look_ahead(outcome: Outcome) -> Ahead:
-    """Run the filter once for all particles that pictures need."""
+def one_step_predictions(outcome: Outcome) -> OneStepPredictions:
+    """Run the filter once for all particles that the figures need."""
     study, posterior = outcome.study, outcome.posterior
     segments = _segments(outcome, *study.view.window)
     random = np.random.default_rng(0)
     particles = [s.theta[:, Systematic()(random, s.weights, WINDOW_DRAWS)] for _, _, s in segments]
     particles.append(posterior.theta[:, posterior.draw_indices(PATH_DRAWS)])
     samples = min(max(study.view.samples, study.view.window[1]), study.record.samples)
-    return Ahead(segments, *_predictions(outcome, np.concatenate(particles, axis=1), samples))
+    return OneStepPredictions(segments, *_predictions(outcome, np.concatenate(particles, axis=1), samples))
 
 
 def _segments(outcome: Outcome, first: int, last: int) -> list[tuple[int, int, PosteriorSnapshot]]:
-    """Stretches of the window between rejuvenations, with the particles of each; the last of them if there are many."""
+    """Segments of the window between rejuvenations, with the particles of each; at most the last `MOST_SEGMENTS`."""
     table = outcome.posterior.rejuvenations()
     cuts = sorted({int(s) + 1 for s in table["sample"] if first < s < last - 1} | {first, last})
-    stretches = [(a, b, outcome.evolution.after(a)) for a, b in pairwise(cuts)]
-    return stretches[-MOST_SEGMENTS:]
+    segments = [(a, b, outcome.evolution.after(a)) for a, b in pairwise(cuts)]
+    return segments[-MOST_SEGMENTS:]
 
 
 def _predictions(outcome: Outcome, theta: np.ndarray, samples: int) -> tuple[np.ndarray, np.ndarray]:

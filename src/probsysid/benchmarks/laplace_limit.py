@@ -1,8 +1,8 @@
-"""What the data can tell at best: a posterior without any integration error, by Laplace's approximation.
+"""The limit of a case: Laplace's approximation of the posterior without integration error.
 
-The model is integrated by Runge-Kutta with steps so fine that only the noise is left, a least-squares fit with the
-prior gives the mode, and its curvature a Gaussian in the sampler's unconstrained coordinates.  Scores averaged over
-that Gaussian are what a perfect sampler with a perfect integrator would get on the same record.
+The model is integrated by Runge-Kutta with steps so fine that only the noise is left; a least-squares fit with the
+prior gives the mode, and the curvature there a Gaussian in the sampler's unconstrained coordinates.  Scores averaged
+over that Gaussian are those of a perfect sampler with a perfect integrator on the same record.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,10 +20,14 @@ DIFFERENCE = 1e-5
 """Step of central differences, in unconstrained coordinates of order one."""
 
 ITERATIONS = 25
-LONGEST = 0.3
-"""Longest step of a coordinate in one iteration: keeps the first steps from overshooting."""
+"""Largest number of Gauss-Newton steps."""
 
-SETTLED = 1e-4
+LONGEST = 0.3
+"""Largest step of a coordinate per iteration, so that the first steps do not overshoot."""
+
+CONVERGED = 1e-4
+"""Newton step, in posterior standard deviations, at which the iteration stops."""
+
 DRAWS = 64
 
 
@@ -36,7 +40,7 @@ def limits(study: CaseStudy) -> dict[str, Scores]:
 def laplace_draws(
     fit: LeastSquaresFit, priors: Mapping[str, Any], start: Mapping[str, float], draws: int = DRAWS, seed: int = 0
 ) -> dict[str, Float[np.ndarray, " draw"]]:
-    """Draws from the Gaussian at the mode, from a starting point near it."""
+    """Draws from the Gaussian at the mode, found by Gauss-Newton steps from a starting point near it."""
     space = ParameterSpace.from_priors({name: prior for name, prior in priors.items()})
     theta = _unconstrained(space, start)
     prior_gradient = jax.jit(jax.grad(lambda t: space.log_prior(t[:, None])[0]))
@@ -49,7 +53,7 @@ def laplace_draws(
         precision = slopes.T @ slopes / variance - np.asarray(prior_curvature(theta))
         step = np.linalg.solve(precision, slopes.T @ residual / variance + np.asarray(prior_gradient(theta)))
         theta = theta + step * min(1.0, LONGEST / np.max(np.abs(step)))
-        if np.sqrt(step @ precision @ step) < SETTLED:
+        if np.sqrt(step @ precision @ step) < CONVERGED:
             break
     random = np.random.default_rng([seed, 5])
     scatter = np.linalg.solve(np.linalg.cholesky(precision).T, random.standard_normal((len(theta), draws)))
@@ -57,13 +61,13 @@ def laplace_draws(
 
 
 def limit(protocol: ScoringProtocol, draws: Mapping[str, Float[np.ndarray, " draw"]]) -> Scores:
-    """The score of the draws."""
+    """The score of equally weighted draws."""
     count = len(next(iter(draws.values())))
     return protocol.rmse(draws, np.full(count, 1 / count))
 
 
 def _unconstrained(space: ParameterSpace, values: Mapping[str, float]) -> Float[np.ndarray, " dimension"]:
-    """The vector whose values are these."""
+    """The unconstrained vector of given parameters."""
     return np.array([float(site.transform.inv(np.asarray(values[str(site.name)]))) for site in space.sites])
 
 

@@ -1,4 +1,4 @@
-"""The figures of one run, as they are written to JSON."""
+"""The results of runs, as written to JSON."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -9,13 +9,13 @@ from probsysid._internal.errors import InputError
 
 
 class Strict(BaseModel):
-    """Nothing but the fields named."""
+    """Base of all records in JSON: unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=True)
 
 
 class Summary(Strict):
-    """Posterior of one parameter."""
+    """Posterior summary of one parameter."""
 
     mean: float
     sd: float
@@ -34,7 +34,7 @@ class Score(Strict):
 
 
 class RunResult(Strict):
-    """One case, one model, one method."""
+    """The result of one model of a case with one method."""
 
     case: str
     model: str
@@ -50,7 +50,7 @@ class RunResult(Strict):
 
 
 class Failure(Strict):
-    """A run that came to nothing: of the paper's method that is a finding."""
+    """A failed run; that the paper's method fails is a finding."""
 
     case: str
     model: str
@@ -61,7 +61,7 @@ class Failure(Strict):
 
 
 class Limit(Strict):
-    """The same scores for a posterior without integration error, of the same model on the same record."""
+    """Scores of the posterior without integration error, for the same model and record."""
 
     about: str
     rmse_min: float
@@ -70,7 +70,7 @@ class Limit(Strict):
 
 
 class Context(Strict):
-    """What a page of results says beside the figures."""
+    """Circumstances of a run: when, where and how."""
 
     command: str
     date: str
@@ -86,25 +86,25 @@ _RESULTS: TypeAdapter[RunResult | list[RunResult]] = TypeAdapter(RunResult | lis
 
 
 def write_results(path: Path, results: list[RunResult], *, always_list: bool = False) -> None:
-    """One result as an object (unless a list is asked for), several as a list."""
+    """Write one result as an object (unless `always_list`), several as a list."""
     content = results[0] if len(results) == 1 and not always_list else results
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(_RESULTS.dump_json(content, indent=2) + b"\n")
 
 
 def read_results(path: Path) -> list[RunResult]:
-    """What `write_results` wrote."""
+    """Results written by `write_results`."""
     content = _read(_RESULTS, path, "benchmark results")
     return content if isinstance(content, list) else [content]
 
 
 def read_context(path: Path) -> Context:
-    """What stands beside a result."""
+    """The context of a result."""
     return _read(TypeAdapter(Context), path, "a benchmark's context")
 
 
 def read_failure(path: Path) -> Failure:
-    """What is left of a run that failed."""
+    """The record of a failed run."""
     return _read(TypeAdapter(Failure), path, "a benchmark's failure")
 
 

@@ -1,4 +1,4 @@
-"""Run a study: identify, score, compare with the limit, and write everything down."""
+"""Run a case study: identify, score, compare with the limit, and save the results."""
 
 import os
 import platform
@@ -26,12 +26,12 @@ REPORT = "report.html"
 FAILURE = "failure.json"
 
 NEGLIGIBLE = 1e-3
-"""Share of the mean weight under which a particle is not counted: it belongs to an island that lost."""
+"""Fraction of the mean weight below which a particle is not scored: it belongs to an island without weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A run of which the figures are known: what tables show."""
+    """A run whose results are known, new or read from disk."""
 
     study: CaseStudy
     result: RunResult
@@ -40,7 +40,7 @@ class Finished:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A study that has been run."""
+    """A study that has been run, with its posterior."""
 
     study: CaseStudy
     method: str
@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def result(self) -> RunResult:
-        """The figures."""
+        """The results for JSON."""
         posterior = self.posterior
         error = posterior.log_evidence_error
         return RunResult(
@@ -84,7 +84,7 @@ class Outcome:
 
     @property
     def context(self) -> Context:
-        """When, with what and where, and the limits."""
+        """Command, date, version, machine, settings and limits."""
         return Context(
             command=" ".join(["probsysid", *sys.argv[1:]]),
             date=clock.strftime("%Y-%m-%d"),
@@ -134,7 +134,7 @@ def run(
 
 
 def save(outcome: Outcome, folder: Path) -> None:
-    """The posterior, the figures' JSON and its context; pictures and the report are made from these."""
+    """Write the posterior, the results and their context; figures and the report are made from these."""
     folder.mkdir(parents=True, exist_ok=True)
     outcome.posterior.save(folder / "posterior.nc")
     (folder / "result.json").write_text(outcome.result.model_dump_json(indent=2) + "\n")
@@ -142,7 +142,7 @@ def save(outcome: Outcome, folder: Path) -> None:
 
 
 def save_failure(failure: Failure, folder: Path) -> None:
-    """In place of what an earlier run may have left."""
+    """Write a failure, in place of the results of an earlier run."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (REPORT, "result.json"):
         (folder / name).unlink(missing_ok=True)
@@ -150,7 +150,7 @@ def save_failure(failure: Failure, folder: Path) -> None:
 
 
 def finished(study: CaseStudy, folder: Path, method: str, particles: int | None, seed: int) -> Finished | None:
-    """What an earlier run has left in a folder, if it came to its end and was this very run: the report comes last."""
+    """The results of an earlier run with these options, if its folder is complete: the report is written last."""
     if not (folder / REPORT).is_file():
         return None
     result = read_results(folder / "result.json")[0]
@@ -161,7 +161,7 @@ def finished(study: CaseStudy, folder: Path, method: str, particles: int | None,
 
 
 def machine() -> str:
-    """Class of the machine."""
+    """A description of the machine."""
     return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 

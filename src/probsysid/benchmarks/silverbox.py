@@ -44,8 +44,8 @@ TRAIN = slice(49277, 52349)
 """The paper's samples 49,278 to 52,350, counted from one: 3072 of them."""
 
 LEAD = 1000
-"""Samples simulated before a stretch from the middle of the record, from the input alone: the transient is over by
-then (its amplitude falls e-fold in about 30 samples)."""
+"""Samples simulated before a part of the record, from the input alone, until the transient has decayed (e-fold in
+about 30 samples)."""
 
 TESTS = {
     "arrow": slice(1000, 40001),
@@ -53,7 +53,7 @@ TESTS = {
     "arrow_no_extrapolation": slice(150, 32100),
     "multisine": slice(105762, 127400),
 }
-"""Scored samples: the paper's, then those of nonlinear-benchmarks without the 50 that it gives to initialise."""
+"""Scored samples: the paper's, then those of nonlinear-benchmarks without its 50 samples for initialisation."""
 
 PAPER = {"arrow": Published(1.0567e-3, 1.8249e-3, 2.9516e-3)}
 
@@ -61,9 +61,11 @@ PAPER_NOISE = 1e-6
 """The paper fixes the noise at this order of magnitude, in volts."""
 
 GUESS = {"m": 5.4e-6, "c": 2.2e-4, "k": 1.0, "k3": 4.0, "offset": 0.0, "k2": 0.0}
-"""Where least-squares fits start: a resonance at 68 Hz, stiffness one, a few per cent of damping."""
+"""Starting point of least-squares fits: a resonance at 68 Hz, stiffness one, a few per cent of damping."""
 
 STEPS = 4
+"""Runge-Kutta steps per sample."""
+
 PARTICLES = 512
 UNITS = {"m": "s^2", "c": "s", "k": "", "k3": "1/V^2", "offset": "V", "k2": "1/V"}
 EQUATIONS = {
@@ -93,7 +95,7 @@ def model(variant: str) -> Model:
 
 
 def priors(variant: str) -> dict[str, dist.Distribution]:
-    """Positive constants in log space, wide; offset and quadratic stiffness around zero."""
+    """Wide priors: log-normal for positive constants, normal around zero for offset and quadratic stiffness."""
     chosen = {
         "m": dist.LogNormal(-12.0, 0.5),
         "c": dist.LogNormal(-8.0, 1.0),
@@ -106,7 +108,7 @@ def priors(variant: str) -> dict[str, dist.Distribution]:
 
 
 def whole_record(folder: str | Path | None = None) -> Record:
-    """All samples; the input without its mean."""
+    """All samples, with the mean of the input removed."""
     return _whole_record(locate("silverbox", folder))
 
 
@@ -169,7 +171,8 @@ def study(folder: str | Path | None = None, variant: str = "duffing") -> CaseStu
 def _first_state(record: Record) -> dict[str, float]:
     """Position and velocity where training begins, from the measurements around it.
 
-    A filter of order zero that never sees the data cannot forget an uncertain start: its variance would grow for ever.
+    A zeroth-order filter that is not conditioned on the data does not forget an uncertain initial state: its variance
+    would grow without bound.
     """
     around = np.asarray(record.outputs["position"])[TRAIN.start - LEAD : TRAIN.start + LEAD]
     return {"x": float(around[LEAD]), "dx": float(_derivatives(around)[0][LEAD])}
@@ -219,11 +222,11 @@ def figures(outcome: "Outcome", record: Record) -> "dict[str, Figure]":
 
 
 EDGE = 60
-"""Samples at each end that the Fourier derivatives of a cut record spoil."""
+"""Samples at each end where the Fourier derivatives of a truncated record are wrong."""
 
 
 def _derivatives(position: Float[np.ndarray, " sample"]) -> tuple[np.ndarray, np.ndarray]:
-    """Velocity and acceleration of a band-limited signal, by its Fourier series with the ends joined by a line."""
+    """Velocity and acceleration of a band-limited signal, by its Fourier series without the line through its ends."""
     line = np.linspace(position[0], position[-1], len(position))
     frequency = 2j * np.pi * np.fft.rfftfreq(len(position), DT)
     spectrum = np.fft.rfft(position - line) * (np.abs(frequency) < 2 * np.pi * 260.0)

@@ -1,4 +1,4 @@
-"""The table of a run: ours beside the paper's, the limit and the trivial baseline."""
+"""Tables of runs: scores beside the paper's, the limit and the baseline; parameters; evidence and cost."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ Runs = Sequence[Outcome | Finished]
 
 
 def score_table(runs: Runs) -> Table:
-    """One row a protocol, a section a run."""
+    """One row per protocol, one section per run."""
     table = Table(title="Root mean square error in free run, over particles", title_justify="left")
     table.add_column("test", no_wrap=True)
     for name in ("min", "mean", "max", "fit %", "paper", "limit", "baseline"):
@@ -33,7 +33,7 @@ def score_table(runs: Runs) -> Table:
 
 
 def parameter_table(outcome: Outcome) -> Table:
-    """Posterior of each parameter beside what is known of it."""
+    """Posterior of each parameter beside its true or published value."""
     study, posterior = outcome.study, outcome.posterior
     known = {**study.truth, **study.reference}
     head = "true" if study.truth else "published"
@@ -49,7 +49,7 @@ def parameter_table(outcome: Outcome) -> Table:
 
 
 def evidence_table(runs: Runs) -> Table:
-    """Models of one case and method compared by log evidence, and what each run cost."""
+    """Log evidence and cost of each run."""
     table = Table(title="Log evidence and cost", title_justify="left")
     table.add_column("run", no_wrap=True)
     for name in ("log evidence", "error", "seconds", "sweeps", "particles"):

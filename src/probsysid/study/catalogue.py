@@ -1,4 +1,4 @@
-"""Models by name.  Each is written as a study would write it: coordinates, equations as text, named quantities.
+"""The catalogue of models, each written as in a study file: coordinates, equations as text, named quantities.
 
 The dimension of each parameter, in powers of force, length and time, turns the scales of the data into a first guess.
 """
@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 
 from probsysid._internal.errors import InputError, did_you_mean
 
-FORCE, LENGTH, TIME = 0, 1, 2
-
 
 @dataclass(frozen=True)
 class ParameterHint:
-    """What is known of a parameter before any data."""
+    """Unit, description and scaling of a parameter, for a first guess."""
 
     unit: str
     description: str
     dimension: tuple[float, float, float] = (0, 0, 0)
     """Powers of force, length and time."""
     factor: float = 1.0
-    """First guess in units of the data's scales."""
+    """First guess as a multiple of the data's scales."""
     signed: bool = False
 
 
@@ -32,7 +30,7 @@ class CatalogueModel:
     coordinates: Mapping[str, int]
     equations: Mapping[str, str]
     quantities: Mapping[str, str]
-    """What may be measured: name -> expression."""
+    """Measurable quantities: name -> expression."""
     inputs: Mapping[str, str]
     """Name -> unit."""
     parameters: Mapping[str, ParameterHint]
@@ -63,11 +61,11 @@ def _oscillator(title: str, force: str, parameters: Mapping[str, ParameterHint])
 
 
 LONGEST_CHAIN = 40
-"""Masses; 20 of them compile in about half a minute."""
+"""Largest number of masses; 20 compile in about half a minute."""
 
 
 def _chain(masses: int) -> CatalogueModel:
-    """Masses between a wall and a free end, the force on the last; springs with a cubic part to the wall."""
+    """Masses in a row from a wall to a free end, coupled by springs and dampers; the force acts on the last."""
     if not 1 <= masses <= LONGEST_CHAIN:
         raise InputError(f"mdof-chain has 1 to {LONGEST_CHAIN} masses, found {masses}.")
     equations: dict[str, str] = {}
@@ -196,7 +194,7 @@ NAMES = (*ENTRIES, CHAIN)
 
 
 def look_up(name: str, masses: int | None = None) -> CatalogueModel:
-    """The entry of a name; a chain needs its number of masses."""
+    """The model of a name; a chain takes its number of masses."""
     if name == CHAIN:
         return _chain(2 if masses is None else masses)
     if name not in ENTRIES:

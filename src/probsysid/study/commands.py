@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -17,8 +17,11 @@ from rich.table import Table
 from probsysid._internal.errors import InputError
 from probsysid.study.catalogue import NAMES
 
+if TYPE_CHECKING:
+    from probsysid.study.run import CandidateResult
+
 STOPPED = 130
-"""Exit code of a run that was stopped, as shells have it for Ctrl-C."""
+"""Exit code of a stopped run, the shells' own for Ctrl-C."""
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file.", metavar="STUDY.toml", show_default=False)]
 
@@ -58,7 +61,7 @@ def fit(
 
     changes: dict[str, Any] = {} if particles is None else {"sampler": {"particles": particles}}
     changes |= {} if seed is None else {"seed": seed}
-    plan, tables = run.load_study(study, changes)
+    resolved, tables = run.load_study(study, changes)
     target = out or default_folder(study)
     if json_file is not None and str(json_file) != "-":
         output_folder.check_file(json_file)
@@ -67,17 +70,17 @@ def fit(
     say = (lambda _: None) if quiet else _say
     try:
         with _terminated_is_stopped():
-            results = run.fit(plan, tables, target, progress=not quiet, say=say)
+            results = run.fit(resolved, tables, target, progress=not quiet, say=say)
     except KeyboardInterrupt:
         typer.echo(f"\nStopped. To go on: {again}", err=True)
         raise typer.Exit(STOPPED) from None
-    text = json.dumps(run.summary(plan, results), indent=2, allow_nan=False)
+    text = json.dumps(run.summary(resolved, results), indent=2, allow_nan=False)
     if json_file is not None and str(json_file) != "-":
         json_file.write_text(text + "\n")
     if json_file is not None and str(json_file) == "-":
         typer.echo(text)
     elif not quiet:
-        _show(results)
+        show_results(results)
         typer.echo(f"Results in {target}; open {target / 'report.html'}")
 
 
@@ -138,23 +141,23 @@ def check(
     from probsysid.study import output_folder, run
     from probsysid.study.preflight import PICTURES, draw_prior, preflight
 
-    plan, _ = run.load_study(study)
+    resolved, _ = run.load_study(study)
     picture = out or study.with_name(f"{study.stem}-check.png")
     output_folder.check_file(picture)
     if picture.suffix.lower() not in PICTURES:
         raise InputError(f"{picture} is no picture that can be drawn; its name may end in {', '.join(PICTURES)}.")
     console = Console()
     worst = False
-    for candidate in plan.candidates:
-        findings, simulations = preflight(plan, candidate, draws, seed)
+    for candidate in resolved.candidates:
+        findings, simulations = preflight(resolved, candidate, draws, seed)
         console.print(f"[bold]{escape(candidate.name)}[/bold]")
         for finding in findings:
             mark = "[yellow]look[/yellow]" if finding.warning else "[green]  ok[/green]"
             console.print(f"  {mark}  {escape(finding.text)}", soft_wrap=True, highlight=False)
             worst = worst or finding.warning
-        several = len(plan.candidates) > 1
+        several = len(resolved.candidates) > 1
         path = picture.with_name(f"{picture.stem}-{candidate.name}{picture.suffix}") if several else picture
-        draw_prior(plan, candidate, simulations, path)
+        draw_prior(candidate, simulations, path)
         console.print(f"  prior simulations and data: {escape(str(path))}", soft_wrap=True, highlight=False)
     text = "There are things to look at; if they are as you want them," if worst else "All is well;"
     typer.echo(f"{text} run: probsysid fit {shlex.quote(str(study))}")
@@ -177,19 +180,19 @@ def report(
     path = out or results / "report.html"
     if out is not None:
         output_folder.check_file(path)
-    plan, _, found = run.load_results(results)
+    resolved, _, found = run.load_results(results)
     study, ranked = (results / "study.toml").read_text(), run.comparison(found) if len(found) > 1 else None
-    write_study_page(path, plan, found, study, ranked, run.versions())
+    write_study_page(path, resolved, found, study, ranked, run.versions())
     typer.echo(f"Wrote {path}")
 
 
 def default_folder(study: Path) -> Path:
-    """Beside the study, under its name."""
+    """The folder of results beside the study, unless another is given."""
     return study.with_name(f"{study.stem}-results")
 
 
 def _ask(question: str) -> bool:
-    """Ask on a terminal; elsewhere the answer is no."""
+    """Ask on a terminal; without one the answer is no."""
     return sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True)
 
 
@@ -198,7 +201,7 @@ def _say(text: str) -> None:
 
 
 def _resume_command(study: Path, particles: int | None, seed: int | None, out: Path | None) -> str:
-    """How to go on."""
+    """The command that resumes a run."""
     command = ["probsysid", "fit", str(study)]
     command += [] if out is None else ["--out", str(out)]
     command += [] if particles is None else ["--particles", str(particles)]
@@ -208,9 +211,9 @@ def _resume_command(study: Path, particles: int | None, seed: int | None, out: P
 
 @contextmanager
 def _terminated_is_stopped() -> Iterator[None]:
-    """A polite request to end (SIGTERM) counts as Ctrl-C: it leaves a checkpoint."""
+    """Treat SIGTERM as Ctrl-C, so that it leaves a checkpoint."""
 
-    def stop(*_: Any) -> None:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)
@@ -220,8 +223,8 @@ def _terminated_is_stopped() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _show(results: list[Any]) -> None:
-    """Tables of numbers on the terminal."""
+def show_results(results: "list[CandidateResult]") -> None:
+    """Print tables of the results."""
     from probsysid.report.html.formatting import with_uncertainty
     from probsysid.study.run import comparison
 
@@ -236,7 +239,7 @@ def _show(results: list[Any]) -> None:
             numbers = [with_uncertainty(row[key], row["sd"]) for key in ("mean", "sd", "q05", "q95")]
             table.add_row(escape(str(name)), *numbers, escape(row["unit"]))
         console.print(table)
-        for name, flags in result.table()["flags"].items():  # beside the numbers they would be cut on most terminals
+        for name, flags in result.table()["flags"].items():  # a column would be cut on most terminals
             if flags:
                 typer.echo(f"{name}: {flags}")
         typer.echo(f"log evidence {posterior.log_evidence:.2f} ± {posterior.log_evidence_error:.2f}")

@@ -1,11 +1,11 @@
-"""Equations as text: read by a whitelist, evaluated by JAX, never executed.
+"""Equations as text: parsed against a whitelist, evaluated by JAX, never executed.
 
     rhs = parse("(force - c*dx - k*x - k3*x**3)/m")
     rhs.names                      # ('force', 'c', 'dx', 'k', 'x', 'k3', 'm')
     rhs.evaluate({"force": 1.0, ...})
 
-Python's own parser turns the text into a syntax tree; every node of it has to be one of a few kinds, and becomes one
-of the five kinds below.  Nothing is compiled to Python code, so nothing that a text says can run.
+Python's own parser turns the text into a syntax tree; each of its nodes must be on a whitelist and becomes one of the
+five node types below.  Nothing is compiled to Python code, so a text cannot run anything.
 """
 
 import ast
@@ -20,27 +20,15 @@ import jax.numpy as jnp
 from probsysid._internal.errors import InputError, did_you_mean
 
 MAX_LENGTH = 4000
-"""Characters of an equation: several pages of a chain of masses."""
+"""Largest number of characters: several pages of a chain of masses."""
 
 MAX_DEPTH = 60
 MAX_NODES = 2000
 
 MAX_WHOLE_POWER = 64
-"""Whole exponents up to this size stay whole, so that a negative base is fine."""
+"""Integer exponents up to this size stay integers, so that a negative base is allowed."""
 
 CONSTANTS = {"pi": math.pi}
-
-
-def _minimum(first: Any, second: Any) -> Any:
-    return jnp.minimum(first, second)
-
-
-def _maximum(first: Any, second: Any) -> Any:
-    return jnp.maximum(first, second)
-
-
-def _where(condition: Any, then: Any, otherwise: Any) -> Any:
-    return jnp.where(condition, then, otherwise)
 
 
 FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
@@ -60,11 +48,11 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "sqrt": (1, jnp.sqrt),
     "abs": (1, jnp.abs),
     "sign": (1, jnp.sign),
-    "min": (2, _minimum),
-    "max": (2, _maximum),
-    "where": (3, _where),
+    "min": (2, jnp.minimum),
+    "max": (2, jnp.maximum),
+    "where": (3, jnp.where),
 }
-"""Name -> number of arguments, and the function."""
+"""Name -> number of arguments and function."""
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -84,7 +72,7 @@ class EquationError(InputError):
         self.column = column
 
 
-# The five kinds of a parsed equation
+# The five node types of a parsed equation
 
 
 @dataclass(frozen=True)
@@ -105,7 +93,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Binary:
-    """Two parts and an operator, or a comparison."""
+    """An operator or a comparison with two operands."""
 
     operator: str
     left: "Node"
@@ -114,14 +102,14 @@ class Binary:
 
 @dataclass(frozen=True)
 class Minus:
-    """A sign."""
+    """A negation."""
 
     part: "Node"
 
 
 @dataclass(frozen=True)
 class Call:
-    """One of the listed functions."""
+    """A call of one of `FUNCTIONS`."""
 
     function: str
     arguments: tuple["Node", ...]
@@ -139,12 +127,12 @@ class Equation:
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
-        """Every mention of a quantity, in the order of the text."""
+        """Every occurrence of a quantity, in the order of the text."""
         return tuple(_symbols(self.tree))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The quantities it mentions."""
+        """The quantities in the expression, in the order of the text."""
         return tuple(dict.fromkeys(symbol.name for symbol in self.symbols))
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
@@ -152,7 +140,7 @@ class Equation:
         return _evaluate(self.tree, values)
 
     def check_names(self, known: Mapping[str, str] | tuple[str, ...]) -> None:
-        """Raise at the first quantity that is not known."""
+        """Raise for the first unknown quantity."""
         for symbol in self.symbols:
             if symbol.name not in known:
                 hint = did_you_mean(symbol.name, known)
@@ -160,8 +148,8 @@ class Equation:
                 raise EquationError(f"unknown name '{symbol.name}'; known are: {listed}.{hint}", symbol.column)
 
 
-def parse(text: Any) -> Equation:
-    """The equation that a text says; raises with the place of the first thing that is not allowed."""
+def parse(text: object) -> Equation:
+    """Parse a text; raises `EquationError` with the column of the first element that is not allowed."""
     if not isinstance(text, str):
         raise EquationError(f"an equation is a text, not {text!r}.")
     if not text.strip():
@@ -182,7 +170,7 @@ def parse(text: Any) -> Equation:
 
 
 def _syntax(line: str, error: Exception) -> EquationError:
-    """What the parser says, in our words."""
+    """The parser's error as one of ours."""
     indent = len(line) - len(line.lstrip())
     if isinstance(error, SyntaxError) and error.offset is not None:
         column = min(max(error.offset, 1), len(line.strip()) + 1) + indent
@@ -191,7 +179,7 @@ def _syntax(line: str, error: Exception) -> EquationError:
 
 
 class _Reader:
-    """Turns allowed nodes of Python's syntax tree into ours."""
+    """Converts whitelisted nodes of Python's syntax tree to ours."""
 
     def __init__(self, line: str):
         self.line = line.strip()
@@ -263,7 +251,7 @@ class _Reader:
         return self._finite(node, Call(name, arguments))
 
     def _finite(self, node: ast.AST, read: Binary | Call) -> Node:
-        """The part itself, unless it is no number whatever the constants are: 1/0, x/0, log(-1), 10**400."""
+        """The node itself; refused if it is not finite whatever the quantities are: 1/0, x/0, log(-1), 10**400."""
         if isinstance(read, Binary) and read.operator == "/" and _value(read.right) == 0:
             raise self._refuse(node, f"{self._source(node)} divides by zero.")
         value = _value(read)
@@ -281,7 +269,7 @@ class _Reader:
         return EquationError(reason, self._column(node))
 
     def _column(self, node: ast.AST) -> int:
-        """Where a node begins, an operation at its operator.  Python counts bytes of UTF-8, people characters."""
+        """Column of a node, of an operation at its operator, in characters; Python counts bytes of UTF-8."""
         offset = node.left.end_col_offset if isinstance(node, ast.BinOp) else getattr(node, "col_offset", 0)
         before = len(self.line.encode()[:offset].decode(errors="ignore"))
         while isinstance(node, ast.BinOp) and self.line[before] in " )":
@@ -311,7 +299,7 @@ _REASONS: dict[type[ast.AST], str] = {
 
 
 def _reason(node: ast.AST) -> str:
-    """Why a kind of node is refused."""
+    """The reason for refusing a node."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor):
         return "'^' is not a power here; write ** (x**3)."
     if isinstance(node, ast.BinOp | ast.UnaryOp):
@@ -322,7 +310,7 @@ def _reason(node: ast.AST) -> str:
 
 
 def _value(node: Node) -> float | None:
-    """What a part without quantities comes to; None for others."""
+    """The value of a node without quantities; None for others."""
     return None if _symbols(node) else float(_evaluate(node, {}))
 
 
@@ -357,7 +345,7 @@ def _evaluate(node: Node, values: Mapping[str, Any]) -> Any:
 
 
 def _combine(operator: str, left: Any, right: Any) -> Any:
-    """Through JAX, where nothing raises: 1/0 is infinite and found by whoever looks at the value."""
+    """Apply an operator through JAX, which does not raise: 1/0 is infinite, and checked by the caller."""
     match operator:
         case "+":
             return left + right
@@ -384,7 +372,7 @@ def _power(base: Any, exponent: Node, values: Mapping[str, Any]) -> Any:
 
 
 def whole_number(node: Node) -> int | None:
-    """The value of a literal that is a small whole number, such as an exponent; otherwise None."""
+    """The value of a literal that is a small integer, such as an exponent; otherwise None."""
     sign = 1
     while isinstance(node, Minus):
         sign, node = -sign, node.part

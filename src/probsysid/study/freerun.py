@@ -1,4 +1,4 @@
-"""Free runs of the posterior on training and test ranges: what the fit is judged by."""
+"""Free runs of the posterior over training and test ranges, and their scores."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,31 +9,31 @@ from probsysid.model.initial_state import gaussian_moments
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.simulate import Simulation
 from probsysid.posterior.states import States
-from probsysid.study.resolve import StudyRecord
+from probsysid.study.records import StudyRecord
 
 MOST_NUMBERS = 20_000_000
-"""Simulated numbers kept at once: draws times samples."""
+"""Simulated values kept in memory: draws times samples."""
 
 STATE_SAMPLES = 20_000
 STATE_DRAWS = 20
-"""Smoothing keeps a matrix a sample and draw: long records are smoothed over their first samples only."""
+"""Smoothing keeps one matrix per sample and draw: of long records only the first samples are smoothed."""
 
 
 @dataclass(frozen=True, eq=False)
 class FreeRun:
-    """A simulation over a stretch of a record, and which of its samples are for training and for testing."""
+    """A simulation over a part of a record, with its training and test ranges."""
 
     measured: StudyRecord
     simulation: Simulation
     train: slice | None
     test: slice | None
     failed: int
-    """Draws whose simulation was not finite; they are left out."""
+    """Number of draws whose simulation was not finite; they are excluded."""
     start: str
-    """Where the initial state came from."""
+    """Origin of the initial state."""
 
     def part(self, which: str) -> Simulation | None:
-        """The simulation on one of the ranges alone."""
+        """The simulation over one of the ranges, "train" or "test"."""
         cut = self.train if which == "train" else self.test
         if cut is None:
             return None
@@ -43,7 +43,7 @@ class FreeRun:
         return replace(whole, record=whole.record[cut], outputs=outputs, skip=skip)
 
     def scores(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Range -> output -> scores, where there is something to compare with."""
+        """Range -> output -> scores, for outputs with measured values."""
         found: dict[str, dict[str, dict[str, float]]] = {}
         for which in ("train", "test"):
             part = self.part(which)
@@ -72,11 +72,11 @@ def smoothed(posterior: Posterior, index: int) -> States:
 
 
 def free_runs(
-    posterior: Posterior, measured: tuple[StudyRecord, ...], states: dict[int, States], draws: int
+    posterior: Posterior, records: tuple[StudyRecord, ...], states: dict[int, States], draws: int
 ) -> list[FreeRun]:
-    """One simulation a record, two where the test range lies before the training range."""
+    """One simulation per record, or two if the test range lies before the training range."""
     runs, index = [], -1
-    for item in measured:
+    for item in records:
         train, test = item.train, item.test
         if train is None:
             runs.append(_run(posterior, item, None, test, None, 0, draws))
@@ -99,7 +99,7 @@ def _run(
     index: int,
     draws: int,
 ) -> FreeRun:
-    """From the first sample of the ranges to the last, with the initial state of training record `index`."""
+    """Simulate from the first sample of the ranges to the last, with the initial state of training record `index`."""
     ranges = [part for part in (train, test) if part is not None]
     first = min(part.start for part in ranges)
     record = item.record[first : max(part.stop for part in ranges)]
@@ -116,7 +116,7 @@ def _run(
 def _initial(
     posterior: Posterior, item: StudyRecord, states: States | None, index: int, *, testing: bool
 ) -> tuple[dict[str, float], str]:
-    """The smoothed state where there is one, otherwise the middle of what the study says."""
+    """The smoothed state if there is one, otherwise the mean of the study's prior; and a sentence on its origin."""
     names = posterior.problem.model.physical_names
     if states is not None:
         return {name: float(states.mean[name][0]) for name in names}, "the smoothed state at the first training sample"
@@ -128,6 +128,7 @@ def _initial(
 
 
 def _middle(name: str, value: Any) -> float:
+    """The mean of a prior, or a fixed value."""
     try:
         return gaussian_moments(name, value)[0]
     except ValueError:

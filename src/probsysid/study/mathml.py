@@ -1,6 +1,6 @@
-"""Equations as mathematics: MathML, which browsers draw by themselves.
+"""Equations as MathML, which browsers typeset natively.
 
-Derivatives get dots, Greek names their letter, trailing digits and underscores become subscripts, divisions fractions.
+Derivatives get dots, Greek names become letters, trailing digits and underscores subscripts, and divisions fractions.
 """
 
 import re
@@ -19,16 +19,16 @@ CAPITALS = {name.capitalize(): chr(ord(letter) - 0x20) for name, letter in GREEK
 LETTERS = {**GREEK, **CAPITALS}
 
 DOTS = {1: ("\u0307", "\u02d9"), 2: ("\u0308", "\u00a8"), 3: ("\u20db", "\u20db")}
-"""Dots that join the letter before them, and dots on their own for words, and for capitals, which would touch them."""
+"""Derivative -> combining dots for a lower-case letter, and separate dots for words and capitals."""
 
 STRUT_ABOVE, STRUT_BELOW = '<mspace depth="0.3em"/>', '<mspace height="0.9em"/>'
-"""Room around a fraction's bar, which browsers without a mathematical font leave out."""
+"""Space around a fraction's bar, which browsers without a mathematical font omit."""
 
 THIN = '<mspace width="0.17em"/>'
 """The space between a factor and a function's name."""
 
 WITHOUT_NAME = ("sqrt", "abs", "exp", "where")
-"""Functions that are drawn with signs of their own."""
+"""Functions with a notation of their own in place of a name."""
 
 PRECEDENCE = {"<": 0, "<=": 0, ">": 0, ">=": 0, "+": 1, "-": 1, "*": 2, "/": 2, "**": 4}
 SIGN_PRECEDENCE = 2
@@ -55,7 +55,7 @@ def inline(name: str, coordinates: Mapping[str, int]) -> str:
 
 
 def derivatives(coordinates: Mapping[str, int]) -> dict[str, tuple[str, int]]:
-    """Name of each component -> its coordinate and derivative."""
+    """Name of each component -> its coordinate and order of derivative."""
     return {derivative_name(c, i): (c, i) for c, order in coordinates.items() for i in range(order + 1)}
 
 
@@ -74,7 +74,7 @@ def symbol(name: str, parts: Mapping[str, tuple[str, int]]) -> str:
 
 
 def _italic(letter: str) -> str:
-    """The letter as mathematics slants it, for an <mi> that holds more than this letter."""
+    """The mathematical italic of a letter, for an <mi> with more than one character, which is not slanted by itself."""
     for first, last, start in (("A", "Z", 0x1D434), ("a", "z", 0x1D44E), ("α", "ω", 0x1D6FC)):
         if first <= letter <= last and letter != "h":
             return chr(start + ord(letter) - ord(first))
@@ -95,7 +95,7 @@ def _block(content: str) -> str:
 
 
 def _draw(node: Node, parts: Mapping[str, tuple[str, int]], within: int = 0) -> str:
-    """The node, in brackets if it binds less than what it stands in."""
+    """The node, in brackets if it binds less tightly than its context."""
     drawn = f"<mrow>{_bare(node, parts)}</mrow>"
     return f"<mrow><mo>(</mo>{drawn}<mo>)</mo></mrow>" if _binding(node) < within else drawn
 
@@ -103,7 +103,7 @@ def _draw(node: Node, parts: Mapping[str, tuple[str, int]], within: int = 0) -> 
 def _binding(node: Node) -> int:
     match node:
         case Binary(operator="/"):
-            return ATOM  # a fraction holds together by its bar
+            return ATOM  # the bar groups a fraction
         case Binary(operator=operator):
             return PRECEDENCE[operator]
         case Minus():
@@ -143,7 +143,7 @@ def _bare(node: Node, parts: Mapping[str, tuple[str, int]]) -> str:
 
 
 def _crowded(left: Node, right: Node, parts: Mapping[str, tuple[str, int]]) -> bool:
-    """Whether factors side by side would read as one word: a word or a function by name beside any other."""
+    """Whether adjacent factors would read as one word: a word or a function's name beside another factor."""
 
     def is_word(node: Node) -> bool:
         if isinstance(node, Symbol):

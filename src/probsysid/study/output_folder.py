@@ -1,7 +1,7 @@
-"""Folders of results: whole or not there at all, and never in place of something else without a word.
+"""Folders of results: complete or absent, and never overwritten without consent.
 
-A run keeps its checkpoints and its log in `NAME.unfinished` beside the folder-to-be.  Results are written to a folder
-in there, which gets its place when it is complete.
+A run keeps its checkpoints and its log in `NAME.unfinished` beside the future folder.  Results are written to a folder
+inside it, which is moved into place when it is complete.
 """
 
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 from probsysid._internal.errors import InputError
 
 MARK = "summary.json"
-"""The file by which a folder is known to hold results."""
+"""The file that marks a folder of results."""
 
 
 def unfinished(out: Path) -> Path:
-    """Where a run keeps what it needs to go on."""
+    """The folder with what a run needs to resume."""
     return out.with_name(out.name + ".unfinished")
 
 
@@ -29,7 +29,7 @@ def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str],
 
 
 def check_file(path: Path) -> None:
-    """Raise unless a file may be written; nothing is left behind.  Better now than after a long run."""
+    """Raise unless a file can be written, before a long run; nothing is left behind."""
     with _unwritable(path):
         if not path.name or path.is_dir():
             raise InputError(f"{path} is a folder; name a file.")
@@ -43,7 +43,7 @@ def check_file(path: Path) -> None:
 
 @contextmanager
 def _unwritable(path: Path) -> Iterator[None]:
-    """What the system has against a path, as a sentence."""
+    """Turn an `OSError` about a path into a sentence."""
     try:
         yield
     except OSError as error:
@@ -52,7 +52,7 @@ def _unwritable(path: Path) -> Iterator[None]:
 
 
 def _try_folder(left: Path) -> None:
-    """Make a folder and take it away again, with those above it: the only sure way to know."""
+    """Create a folder and remove it again, with its new parents: the only reliable test."""
     missing = [folder for folder in (left, *left.absolute().parents) if not folder.exists()]
     try:
         left.mkdir(parents=True, exist_ok=True)
@@ -85,10 +85,10 @@ def _check_free(out: Path, resume: bool, overwrite: bool, ask: Callable[[str], b
 
 @contextmanager
 def complete(out: Path) -> Iterator[Path]:
-    """A folder to write into, which becomes `out` at the end, in the place of what was there; or nothing at all."""
+    """A folder to write into, which replaces `out` at the end; after an exception it is removed."""
     left = unfinished(out)
     results, replaced = left / "results", left / "replaced"
-    shutil.rmtree(results, ignore_errors=True)  # of a run that was killed just here
+    shutil.rmtree(results, ignore_errors=True)  # left by a run that was killed while writing
     results.mkdir(parents=True)
     try:
         yield results
@@ -99,5 +99,5 @@ def complete(out: Path) -> Iterator[Path]:
         shutil.rmtree(replaced, ignore_errors=True)
     finally:
         shutil.rmtree(results, ignore_errors=True)
-        with suppress(OSError):  # there are checkpoints in it
+        with suppress(OSError):  # not empty: it has checkpoints
             left.rmdir()

@@ -1,10 +1,10 @@
-"""A look at a study before a long run: data, priors, step, and the time it will take."""
+"""Checks of a study before a long run: data, priors, sampling step, and the expected run time."""
 
 import time as clock
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,35 +13,41 @@ import numpy as np
 from probsysid.data.record import Record
 from probsysid.model.initial_state import gaussian_moments
 from probsysid.model.model import Model
+from probsysid.model.problem import Problem
 from probsysid.posterior.simulate import first_order_rates, simulate
-from probsysid.study.resolve import CandidateModel, ResolvedStudy, StudyRecord
+from probsysid.study.candidates import CandidateModel
+from probsysid.study.records import StudyRecord
+from probsysid.study.resolve import ResolvedStudy
 from probsysid.targets.batch_target import BatchTarget
 
 LOOK = 2000
-"""Samples of each record that the prior is simulated on."""
+"""Samples of each record over which draws from the prior are simulated."""
 
 CLIPPED_RUN = 4
-"""Equal samples in a row at the largest or smallest value that count as clipped."""
+"""Consecutive samples at the largest or smallest value that count as clipped."""
 
 FAR = 30.0
-"""Factor between typical sizes beyond which units are doubted."""
+"""Ratio of the sizes of simulation and data beyond which units are doubtful."""
 
 COARSE = 1.0
-"""Radians of the fastest motion in one step beyond which the step is long."""
+"""Radians of the fastest mode per step beyond which the step is long."""
 
 SWEEPS = (5.0, 30.0)
-"""Sweeps over the data that a run takes for each unknown, few and many; from runs on oscillators."""
+"""Sweeps over the data per unknown, lower and upper estimate; from runs on oscillators."""
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
-"""Endings of the names of pictures."""
+"""File extensions of figures."""
 
 PILOTS = 16
+"""Draws whose fastest rate is computed."""
+
 POINTS = 40
+"""Points per draw at which the model is linearised."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence; a warning is worth a look."""
+    """One sentence about the study, possibly a warning."""
 
     text: str
     warning: bool = False
@@ -49,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class PriorSimulation:
-    """Outputs for constants drawn from the prior, on the beginning of a training record."""
+    """Outputs simulated for draws from the prior, over the first part of a training record."""
 
     name: str
     record: Record
@@ -57,41 +63,37 @@ class PriorSimulation:
     """(draw, sample), finite draws only."""
     failed: int
     rates: np.ndarray
-    """Fastest rate of each draw, radians a second."""
+    """Fastest rate of each draw, in rad/s."""
 
 
 def preflight(
-    plan: ResolvedStudy, candidate: CandidateModel, draws: int, seed: int
+    resolved: ResolvedStudy, candidate: CandidateModel, draws: int, seed: int
 ) -> tuple[list[Finding], list[PriorSimulation]]:
-    """Everything that is worth saying about one model of a study."""
-    findings = [finding for measured in plan.measured for finding in data_findings(measured)]
+    """All findings about one model of a study, and its prior simulations."""
+    findings = [finding for item in resolved.measured for finding in data_findings(item)]
     simulations = []
-    for index, measured in enumerate(plan.trained):
-        assert measured.train is not None
-        record = measured.record[measured.train]
+    for index, item in enumerate(resolved.trained):
+        assert item.train is not None
+        record = item.record[item.train]
         record = record[: min(record.samples, LOOK)]
-        simulations.append(_simulate_prior(candidate, measured.name, record, index, draws, seed))
-        found = [*prior_findings(simulations[-1]), *step_findings(simulations[-1], plan.solver.steps)]
-        which = f"{measured.name}: " if len(plan.trained) > 1 else ""
+        simulations.append(_simulate_prior(candidate, item.name, record, index, draws, seed))
+        found = [*prior_findings(simulations[-1]), *step_findings(simulations[-1], resolved.solver.steps)]
+        which = f"{item.name}: " if len(resolved.trained) > 1 else ""
         findings += [replace(finding, text=which + finding.text) for finding in found]
-    findings.append(time_finding(plan, candidate))
+    findings.append(time_finding(resolved, candidate))
     return findings, simulations
 
 
 # Data
 
 
-def data_findings(measured: StudyRecord) -> list[Finding]:
-    """What can be seen in a record without a model."""
-    record, name = measured.record, measured.name
+def data_findings(item: StudyRecord) -> list[Finding]:
+    """Findings about a record alone, without a model."""
+    record, name = item.record, item.name
     sampling = "non-uniform" if record.dt is None else f"dt = {record.dt:.6g} s"
-    ranges = [
-        f"{word} {part.stop - part.start}"
-        for word, part in (("train", measured.train), ("test", measured.test))
-        if part
-    ]
+    ranges = [f"{word} {part.stop - part.start}" for word, part in (("train", item.train), ("test", item.test)) if part]
     findings = [Finding(f"{name}: {record.samples} samples, {sampling}, {record.duration:.6g} s; {', '.join(ranges)}")]
-    findings += [Finding(f"{name}: {note}", warning="kept" in note or "flatter" in note) for note in measured.notes]
+    findings += [Finding(f"{name}: {note}", warning="kept" in note or "flatter" in note) for note in item.notes]
     for channel, values in {**record.inputs, **record.outputs}.items():
         findings += _channel_findings(name, channel, np.asarray(values), channel in record.outputs)
     return findings
@@ -119,7 +121,7 @@ def _channel_findings(record: str, channel: str, values: np.ndarray, measured: b
 
 
 def clipped(values: np.ndarray, extreme: float) -> tuple[int, int]:
-    """Longest run of samples at an extreme, and how many there are in runs."""
+    """Length of the longest run of samples at an extreme, and the number of samples in runs of two or more."""
     at = np.concatenate([[0], (values == extreme).astype(int), [0]])
     edges = np.flatnonzero(np.diff(at)).reshape(-1, 2)
     lengths = edges[:, 1] - edges[:, 0]
@@ -152,7 +154,9 @@ def _simulate_prior(
     return PriorSimulation(name, record, kept, int(np.sum(~finite)), rates)
 
 
-def _start(problem: Any, values: Any, index: int, name: str, draws: int, random: np.random.Generator) -> np.ndarray:
+def _start(
+    problem: Problem, values: Mapping[str, np.ndarray], index: int, name: str, draws: int, random: np.random.Generator
+) -> np.ndarray:
     """Draws of one component of the initial state."""
     sampled = values.get(problem.initial_name(index, name))
     if sampled is not None:
@@ -162,7 +166,7 @@ def _start(problem: Any, values: Any, index: int, name: str, draws: int, random:
 
 
 def _with_states(model: Model) -> Model:
-    """The same model, telling its states as well."""
+    """The same model with its states as further outputs."""
     assert model.outputs is not None
     outputs = model.outputs
     return Model(
@@ -173,8 +177,14 @@ def _with_states(model: Model) -> Model:
     )
 
 
-def _fastest_rates(model: Model, parameters: Any, outputs: Any, finite: np.ndarray, record: Record) -> np.ndarray:
-    """Largest eigenvalue of the linearised system, the median over some points of each draw's path."""
+def _fastest_rates(
+    model: Model,
+    parameters: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    finite: np.ndarray,
+    record: Record,
+) -> np.ndarray:
+    """Largest eigenvalue magnitude of the linearised system, median over points of each draw's trajectory."""
     count = min(int(finite.sum()), PILOTS)
     if count == 0:
         return np.empty(0)
@@ -192,7 +202,7 @@ def _fastest_rates(model: Model, parameters: Any, outputs: Any, finite: np.ndarr
 
 
 def prior_findings(simulation: PriorSimulation) -> list[Finding]:
-    """Do the prior's simulations and the data have anything to do with each other?"""
+    """Compare size and range of the prior simulations with the data."""
     total = simulation.failed + len(next(iter(simulation.outputs.values())))
     findings = []
     if simulation.failed:
@@ -222,7 +232,7 @@ def prior_findings(simulation: PriorSimulation) -> list[Finding]:
 
 
 def step_findings(simulation: PriorSimulation, steps: int) -> list[Finding]:
-    """Does the sampling step fit the model's fastest motion, and the record its slowest?"""
+    """Compare step and record length with the model's fastest time scale."""
     if len(simulation.rates) == 0:
         return []
     record = simulation.record
@@ -246,22 +256,22 @@ def step_findings(simulation: PriorSimulation, steps: int) -> list[Finding]:
 # Time
 
 
-def time_finding(plan: ResolvedStudy, candidate: CandidateModel) -> Finding:
-    """Time one stretch of the filter, and multiply."""
-    experiment = BatchTarget(candidate.problem, plan.training, plan.sampler.particles)
-    theta = np.asarray(experiment.sample_prior(jax.random.key(0), plan.sampler.particles))
+def time_finding(resolved: ResolvedStudy, candidate: CandidateModel) -> Finding:
+    """Estimate the run time from that of one chunk of the filter."""
+    target = BatchTarget(candidate.problem, resolved.training, resolved.sampler.particles)
+    theta = np.asarray(target.sample_prior(jax.random.key(0), resolved.sampler.particles))
     began = clock.perf_counter()
-    state, _ = experiment.advance(None, theta, 0, 1)
-    last = experiment.limit(1)
-    jax.block_until_ready(experiment.advance(state, theta, 1, last))
+    state, _ = target.advance(None, theta, 0, 1)
+    last = target.limit(1)
+    jax.block_until_ready(target.advance(state, theta, 1, last))
     compiled = clock.perf_counter() - began
     began = clock.perf_counter()
-    jax.block_until_ready(experiment.advance(state, theta, 1, last))
-    seconds = (clock.perf_counter() - began) / (last - 1) * experiment.samples
+    jax.block_until_ready(target.advance(state, theta, 1, last))
+    seconds = (clock.perf_counter() - began) / (last - 1) * target.samples
     unknowns = len(candidate.problem.space.names)
     few, many = (compiled + seconds * sweeps * unknowns for sweeps in SWEEPS)
     return Finding(
-        f"identifying {unknowns} unknowns from {experiment.samples} samples with {plan.sampler.particles} particles "
+        f"identifying {unknowns} unknowns from {target.samples} samples with {resolved.sampler.particles} particles "
         f"will take about {_duration(few)} to {_duration(many)}"
     )
 
@@ -272,11 +282,11 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-# The picture
+# The figure
 
 
-def draw_prior(plan: ResolvedStudy, candidate: CandidateModel, simulations: list[PriorSimulation], path: Path) -> None:
-    """Data over the band and some of the paths that the prior simulates."""
+def draw_prior(candidate: CandidateModel, simulations: list[PriorSimulation], path: Path) -> None:
+    """Draw the data over the band of the prior simulations and some of their trajectories."""
     import matplotlib.pyplot as plt
 
     panels = [(s, name) for s in simulations for name in s.outputs if name in s.record.outputs]
@@ -294,7 +304,7 @@ def draw_prior(plan: ResolvedStudy, candidate: CandidateModel, simulations: list
         axis.set_title(f"{candidate.name}: {simulation.name}", loc="left", fontsize="small")
         reach = np.nanmax(np.abs(measured - np.nanmean(measured)), initial=0.0) or 1.0
         centre, (bottom, top) = float(np.nanmean(measured)), axis.get_ylim()
-        if top - bottom > 40 * reach:  # a prior far too wide must not hide the data
+        if top - bottom > 40 * reach:  # a prior that is far too wide must not hide the data
             axis.set_ylim(centre - 20 * reach, centre + 20 * reach)
     axes[0, 0].legend(frameon=False, fontsize="small", ncols=3, loc="upper right")
     axes[-1, 0].set_xlabel("time [s]")

@@ -1,6 +1,6 @@
 """Priors as text: `LogNormal(log(5e4), 0.5)`, `Uniform(0, 2)`, `TruncatedNormal(1, 0.2, low=0)`.
 
-Arguments are numbers or expressions of numbers; like equations, they are read by a whitelist and never executed.
+Arguments are numbers or expressions of numbers; like equations, they are parsed against a whitelist, never executed.
 """
 
 import ast
@@ -17,25 +17,25 @@ from probsysid.study.equations import EquationError, parse
 REQUIRED = object()
 
 LARGEST_LOGARITHM = 600.0
-"""Of a constant that is still a number, 1e260; five standard deviations of a LogNormal have to stay within it."""
+"""Largest logarithm of a constant (1e260); five standard deviations of a LogNormal have to stay within it."""
 
 FARTHEST_BOUND = 8.0
-"""Standard deviations: farther out, double precision has no probability left."""
+"""In standard deviations; beyond it, tail probabilities are lost in double precision."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of prior: its arguments with their defaults, those that must be positive, and how it is made."""
+    """A family of priors: arguments with defaults, which of them must be positive, and the constructor."""
 
     arguments: dict[str, Any]
-    make: Callable[..., Any]
+    make: Callable[..., dist.Distribution]
     positive: tuple[str, ...] = ()
     ordered: bool = False
-    """Whether `low` must lie under `high`."""
+    """Whether `low` must be below `high`."""
     example: str = ""
 
 
-def _truncated(mean: float, sd: float, low: float | None, high: float | None) -> Any:
+def _truncated(mean: float, sd: float, low: float | None, high: float | None) -> dist.Distribution:
     return dist.TruncatedNormal(mean, sd, low=low, high=high)
 
 
@@ -74,11 +74,11 @@ class Prior:
     """A distribution and the text it came from."""
 
     text: str
-    distribution: Any = field(compare=False, repr=False)
+    distribution: dist.Distribution = field(compare=False, repr=False)
 
 
 def parse_prior(text: str) -> Prior:
-    """The prior that a text says."""
+    """Parse the text of a prior."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -145,7 +145,7 @@ def _check(name: str, arguments: dict[str, float | None], text: str) -> None:
 
 
 def _check_logarithm(arguments: dict[str, float | None], text: str) -> None:
-    """A common slip: mean and sd of the constant in place of those of its logarithm."""
+    """Refuse mean and sd of the constant in place of those of its logarithm, a common mistake."""
     mean, sd = arguments["mean"] or 0.0, arguments["sd"] or 0.0
     if abs(mean) + 5 * sd > LARGEST_LOGARITHM:
         raise InputError(
@@ -155,7 +155,7 @@ def _check_logarithm(arguments: dict[str, float | None], text: str) -> None:
 
 
 def _check_left(arguments: dict[str, float | None], text: str) -> None:
-    """Whether the bounds leave anything of the Gaussian."""
+    """Refuse bounds that leave no probability."""
     mean, sd = arguments["mean"] or 0.0, arguments["sd"] or 1.0
     for key, side in (("low", 1), ("high", -1)):
         bound = arguments[key]

@@ -10,9 +10,10 @@ from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.states import States
 from probsysid.report.page import write_page
 from probsysid.report.views import Content, DataView, ModelView, RunView
+from probsysid.study.candidates import CandidateModel
 from probsysid.study.freerun import FreeRun
 from probsysid.study.mathml import equation_of_motion, output_equation
-from probsysid.study.resolve import CandidateModel, ResolvedStudy
+from probsysid.study.resolve import ResolvedStudy
 
 
 class Result(Protocol):

@@ -1,4 +1,4 @@
-"""From a study to a folder of results."""
+"""Fit the models of a study and write the folder of results."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,27 +22,30 @@ from probsysid.inference.identify import identify
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.states import States
 from probsysid.study import output_folder
+from probsysid.study.candidates import CandidateModel
 from probsysid.study.freerun import FreeRun, free_runs, smoothed
-from probsysid.study.resolve import CandidateModel, ResolvedStudy, resolve_study
-from probsysid.study.schema import read_toml, study_of
+from probsysid.study.records import StudyRecord
+from probsysid.study.resolve import ResolvedStudy, resolve_study
+from probsysid.study.study_file import read_toml, study_of
 from probsysid.study.toml_writer import to_toml
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
 
 Say = Callable[[str], None]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateResult:
-    """What one model of a study came to."""
+    """The posterior of one model of a study, with states and free runs."""
 
     candidate: CandidateModel
     posterior: Posterior
     states: dict[int, States]
-    """Smoothed states of each training record; none if they were not wanted."""
+    """Smoothed states by training record; empty if the study does not ask for them."""
     runs: list[FreeRun]
     problems: tuple[str, ...] = ()
-    """What could not be worked out, in sentences."""
+    """Sentences about what failed or is doubtful."""
 
     def table(self) -> pd.DataFrame:
         """The posterior's table, parameters in the order of the study, then noise and the rest."""
@@ -52,7 +55,7 @@ class CandidateResult:
 
 
 def load_study(path: Path, changes: dict[str, Any] | None = None) -> tuple[ResolvedStudy, dict[str, Any]]:
-    """A study file made ready, and its tables; `changes` are put into sections, such as {"sampler": {...}}."""
+    """A study file, resolved, and its tables; `changes` are merged into its sections, such as {"sampler": {...}}."""
     tables = read_toml(path)
     for key, value in (changes or {}).items():
         inner = tables.get(key, {})
@@ -60,19 +63,21 @@ def load_study(path: Path, changes: dict[str, Any] | None = None) -> tuple[Resol
     return resolve_study(study_of(tables, path), path), tables
 
 
-def fit(plan: ResolvedStudy, tables: dict[str, Any], out: Path, *, progress: bool, say: Say) -> list[CandidateResult]:
+def fit(
+    resolved: ResolvedStudy, tables: dict[str, Any], out: Path, *, progress: bool, say: Say
+) -> list[CandidateResult]:
     """Identify every model of the study and write the folder.
 
-    Checkpoints stay in `OUT.unfinished` until the folder is complete: whoever stops the run in between finds them
-    there.  A run that cannot succeed (every particle lost) leaves nothing.
+    Checkpoints stay in `OUT.unfinished` until the folder is complete, so that a stopped run can resume.  A run that
+    cannot succeed (every particle lost) leaves nothing.
     """
     left = output_folder.unfinished(out)
     fresh = not left.exists()
     left.mkdir(parents=True, exist_ok=True)
     log = Log(left / "log.txt", say)
-    log.head(plan)
+    log.head(resolved)
     try:
-        posteriors = [_identify(plan, candidate, left, progress, log) for candidate in plan.candidates]
+        posteriors = [_identify(resolved, candidate, left, progress, log) for candidate in resolved.candidates]
     except (SamplingError, InputError) as error:
         if fresh or isinstance(error, SamplingError):
             shutil.rmtree(left, ignore_errors=True)
@@ -80,72 +85,74 @@ def fit(plan: ResolvedStudy, tables: dict[str, Any], out: Path, *, progress: boo
     except KeyboardInterrupt:
         log.note("stopped")
         raise
-    results = [work_out(plan, c, p, log.say) for c, p in zip(plan.candidates, posteriors, strict=True)]
+    results = [work_out(resolved, c, p, log.say) for c, p in zip(resolved.candidates, posteriors, strict=True)]
     with output_folder.complete(out) as partial:
-        write_results(plan, tables, results, partial, out)
+        write_results(resolved, tables, results, partial, out)
         log.note(f"results in {out}")
         shutil.copyfile(log.path, partial / "log.txt")
     shutil.rmtree(left, ignore_errors=True)
     return results
 
 
-def _identify(plan: ResolvedStudy, candidate: CandidateModel, left: Path, progress: bool, log: "Log") -> Posterior:
+def _identify(resolved: ResolvedStudy, candidate: CandidateModel, left: Path, progress: bool, log: "Log") -> Posterior:
     problem = candidate.problem
     log.say(f"identifying {candidate.name}: {', '.join(problem.space.names)}")
     checkpoint = left / f"{candidate.name}.npz"
-    going_on = checkpoint.exists()
-    if going_on:
+    resuming = checkpoint.exists()
+    if resuming:
         log.note(f"going on from {checkpoint}")
     try:
-        posterior = _posterior(plan, candidate, progress, checkpoint)
+        posterior = _posterior(resolved, candidate, progress, checkpoint)
     except InputError as error:
-        if not going_on:
+        if not resuming:
             raise
         raise InputError(f"{error} To start anew, write --overwrite in place of --resume.") from None
     log.note(f"{posterior!r}; {posterior.settings['seconds']:.1f} s, {posterior.settings['sweeps']:.1f} sweeps")
     return posterior
 
 
-def _posterior(plan: ResolvedStudy, candidate: CandidateModel, progress: bool, checkpoint: Path | None) -> Posterior:
+def _posterior(
+    resolved: ResolvedStudy, candidate: CandidateModel, progress: bool, checkpoint: Path | None
+) -> Posterior:
     problem = candidate.problem
     with said_later():
         return identify(
             candidate.model,
-            plan.training,
+            resolved.training,
             problem.priors,
             problem.noise,
             problem.initials,
-            solver=plan.solver,
-            sampler=plan.sampler,
+            solver=resolved.solver,
+            sampler=resolved.sampler,
             model_error=problem.model_error or None,
-            seed=plan.study.seed,
+            seed=resolved.study.seed,
             progress=progress,
             checkpoint=checkpoint,
         )
 
 
-def work_out(plan: ResolvedStudy, candidate: CandidateModel, posterior: Posterior, say: Say) -> CandidateResult:
-    """Verdict, states and free runs of a posterior; what fails is said, and the rest goes on."""
+def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Posterior, say: Say) -> CandidateResult:
+    """Solver check, states and free runs of a posterior; a step that fails is reported and the others continue."""
     if posterior.records and not posterior.verdict:
         say(f"checking the integration of {candidate.name}")
         checked = _attempt(posterior.checked)
         posterior = checked if isinstance(checked, Posterior) else posterior
-    posterior, problems = _refined(plan, posterior, say)
+    posterior, problems = _refined(resolved, posterior, say)
     problems += posterior.doubts
     if posterior.settings.get("solver_adequate") is False:
         problems.append(posterior.verdict.rstrip("."))
     states: dict[int, States] = {}
-    if plan.study.report.states:
+    if resolved.study.report.states:
         say(f"smoothing the states of {candidate.name}")
-        for index, measured in enumerate(plan.trained):
+        for index, item in enumerate(resolved.trained):
             found = _attempt(partial(smoothed, posterior, index))
             if isinstance(found, States) and all(np.all(np.isfinite(mean)) for mean in found.mean.values()):
                 states[index] = found
             else:
                 why = f" ({found})" if isinstance(found, Exception) else ""
-                problems.append(f"the states on {measured.name} could not be smoothed{why}")
+                problems.append(f"the states on {item.name} could not be smoothed{why}")
     say(f"simulating {candidate.name}")
-    runs = _attempt(lambda: free_runs(posterior, plan.measured, states, plan.study.report.draws))
+    runs = _attempt(lambda: free_runs(posterior, resolved.measured, states, resolved.study.report.draws))
     if isinstance(runs, Exception):
         return CandidateResult(
             candidate, posterior, states, [], (*problems, f"the posterior could not be simulated ({runs})")
@@ -157,18 +164,18 @@ def work_out(plan: ResolvedStudy, candidate: CandidateModel, posterior: Posterio
     return CandidateResult(candidate, posterior, states, runs, tuple(problems))
 
 
-def _refined(plan: ResolvedStudy, posterior: Posterior, say: Say) -> tuple[Posterior, list[str]]:
-    """With fresh draws, where the study asks for them and they are not there yet; or why there are none."""
-    draws = plan.study.sampler.refine
+def _refined(resolved: ResolvedStudy, posterior: Posterior, say: Say) -> tuple[Posterior, list[str]]:
+    """The posterior with fresh draws if the study asks for them and it has none yet, and the error if that failed."""
+    draws = resolved.study.sampler.refine
     if draws is None or posterior.run_particles != len(posterior.weights):
         return posterior, []
     say(f"taking {draws} fresh draws")
-    found = _attempt(lambda: posterior.refined(draws, seed=plan.study.seed))
+    found = _attempt(lambda: posterior.refined(draws, seed=resolved.study.seed))
     return (posterior, [str(found).rstrip(".")]) if isinstance(found, Exception) else (found, [])
 
 
-def _attempt(work: Callable[[], Any]) -> Any:
-    """What it returns, or the exception: after a long run, a picture that fails must not take the rest with it."""
+def _attempt(work: Callable[[], Value]) -> Value | Exception:
+    """The return value, or the exception: after a long run, a failing figure must not lose the rest."""
     try:
         return work()
     except (ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
@@ -179,12 +186,12 @@ def _attempt(work: Callable[[], Any]) -> Any:
 
 
 def write_results(
-    plan: ResolvedStudy, tables: dict[str, Any], results: list[CandidateResult], partial: Path, out: Path
+    resolved: ResolvedStudy, tables: dict[str, Any], results: list[CandidateResult], partial: Path, out: Path
 ) -> None:
-    """Every file of the folder; with several models, each has a folder of its own inside."""
+    """Write every file of the folder; with several models, each gets a subfolder."""
     from probsysid.study.report_views import write_study_page  # Bokeh takes long to import
 
-    as_used = _as_used(plan, tables, out)
+    as_used = _as_used(resolved, tables, out)
     (partial / "study.toml").write_text(to_toml(as_used))
     for result in results:
         place = partial if len(results) == 1 else partial / result.candidate.name
@@ -195,19 +202,19 @@ def write_results(
         _figures(result, place / "figures")
     if len(results) > 1:
         comparison(results).to_csv(partial / "comparison.csv")
-    (partial / "summary.json").write_text(json.dumps(summary(plan, results), indent=2, allow_nan=False))
+    (partial / "summary.json").write_text(json.dumps(summary(resolved, results), indent=2, allow_nan=False))
     ranked = comparison(results) if len(results) > 1 else None
-    write_study_page(partial / "report.html", plan, results, to_toml(as_used), ranked, versions())
+    write_study_page(partial / "report.html", resolved, results, to_toml(as_used), ranked, versions())
 
 
-def _as_used(plan: ResolvedStudy, tables: dict[str, Any], out: Path) -> dict[str, Any]:
-    """The study's tables, with data files as seen from the folder of results."""
+def _as_used(resolved: ResolvedStudy, tables: dict[str, Any], out: Path) -> dict[str, Any]:
+    """The study's tables, with paths of data files relative to the folder of results."""
 
     def moved(section: dict[str, Any]) -> dict[str, Any]:
         file = Path(section["file"])
         if file.is_absolute():
             return section
-        return {**section, "file": os.path.relpath(plan.path.absolute().parent / file, out.absolute())}
+        return {**section, "file": os.path.relpath(resolved.path.absolute().parent / file, out.absolute())}
 
     data = tables["data"]
     return {**tables, "data": [moved(s) for s in data] if isinstance(data, list) else moved(data)}
@@ -229,7 +236,7 @@ def _figures(result: CandidateResult, place: Path) -> None:
 
 
 def comparison(results: list[CandidateResult]) -> pd.DataFrame:
-    """Log evidence of each model, its distance from the best, and the probability if all were equally likely."""
+    """Log evidence of each model, its distance from the best, and its probability under equal prior probabilities."""
     evidence = np.array([r.posterior.log_evidence for r in results])
     share = np.exp(evidence - evidence.max())
     return pd.DataFrame(
@@ -243,14 +250,14 @@ def comparison(results: list[CandidateResult]) -> pd.DataFrame:
     ).sort_values("log_evidence", ascending=False)
 
 
-def summary(plan: ResolvedStudy, results: list[CandidateResult]) -> dict[str, Any]:
-    """Everything that another program may want to read."""
+def summary(resolved: ResolvedStudy, results: list[CandidateResult]) -> dict[str, Any]:
+    """All numbers of the results, for other programs."""
     found: dict[str, Any] = {
-        "title": plan.title,
+        "title": resolved.title,
         "probsysid": __version__,
         "created": clock.strftime("%Y-%m-%dT%H:%M:%S"),
-        "seed": plan.study.seed,
-        "data": [_describe(m) for m in plan.measured],
+        "seed": resolved.study.seed,
+        "data": [_describe(m) for m in resolved.measured],
         "models": {r.candidate.name: _model_summary(r) for r in results},
         "versions": versions(),
     }
@@ -272,22 +279,22 @@ def _model_summary(result: CandidateResult) -> dict[str, Any]:
     }
 
 
-def _describe(measured: Any) -> dict[str, Any]:
-    record = measured.record
+def _describe(item: StudyRecord) -> dict[str, Any]:
+    record = item.record
     return {
-        "name": measured.name,
-        "file": str(measured.section.file),
-        "sha256": hashlib.sha256(measured.path.read_bytes()).hexdigest(),
+        "name": item.name,
+        "file": str(item.section.file),
+        "sha256": hashlib.sha256(item.path.read_bytes()).hexdigest(),
         "samples": record.samples,
         "dt": record.dt,
-        "train": None if measured.train is None else [measured.train.start, measured.train.stop],
-        "test": None if measured.test is None else [measured.test.start, measured.test.stop],
-        "notes": list(measured.notes),
+        "train": None if item.train is None else [item.train.start, item.train.stop],
+        "test": None if item.test is None else [item.test.start, item.test.stop],
+        "notes": list(item.notes),
     }
 
 
 def _plain(value: Any) -> Any:
-    """Only what JSON knows: no NumPy, no NaN."""
+    """Only types of JSON: NumPy scalars become Python numbers, non-finite numbers None."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -300,54 +307,61 @@ def _plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """What a run depends on."""
+    """Versions of the package, Python and the libraries that results depend on."""
     found = {"probsysid": __version__, "python": platform.python_version(), "platform": platform.platform()}
     return found | {name: version(name) for name in LIBRARIES}
 
 
 class Log:
-    """Lines with times, in a file and, if wanted, on the terminal."""
+    """A log file with time stamps; some lines also go to the terminal."""
 
     def __init__(self, path: Path, say: Say):
         self.path = path
         self._say = say
 
     def note(self, text: str) -> None:
-        """Into the file."""
+        """Write a line to the file."""
         with open(self.path, "a") as file:
             file.write(f"{clock.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
 
     def say(self, text: str) -> None:
-        """Into the file and to the user."""
+        """Write a line to the file and to the user."""
         self.note(text)
         self._say(text)
 
-    def head(self, plan: ResolvedStudy) -> None:
-        """What runs, on what."""
-        self.note(f"{plan.title}: {plan.path}")
+    def head(self, resolved: ResolvedStudy) -> None:
+        """Log the study, the versions, the settings and the records."""
+        self.note(f"{resolved.title}: {resolved.path}")
         self.note(", ".join(f"{name} {number}" for name, number in versions().items()))
-        self.note(f"{plan.solver!r}; {plan.sampler!r}; seed {plan.study.seed}")
-        for measured in plan.measured:
-            self.note(f"{measured.record!r}")
-            for text in measured.notes:
-                self.say(f"{measured.name}: {text}")
+        self.note(f"{resolved.solver!r}; {resolved.sampler!r}; seed {resolved.study.seed}")
+        for item in resolved.measured:
+            self.note(f"{item.record!r}")
+            for text in item.notes:
+                self.say(f"{item.name}: {text}")
 
 
-def load_results(out: Path) -> tuple[ResolvedStudy, dict[str, Any], list[CandidateResult]]:
-    """A folder of results as it was: its study, data and posteriors.
+def load_posteriors(out: Path) -> tuple[ResolvedStudy, dict[str, Any], list[Posterior]]:
+    """The study of a folder of results, its tables, and the stored posterior of each of its models.
 
-    The models come from the study file, so that no code is loaded; the stored posterior brings its settings.
+    The models come from the study file, so that no stored code is run; the stored posterior brings its settings.
     """
     if not (out / output_folder.MARK).exists():
         raise InputError(f"{out} is not a folder of results: it has no {output_folder.MARK}.")
-    plan, tables = load_study(out / "study.toml")
-    results = []
-    for candidate in plan.candidates:
-        place = out if len(plan.candidates) == 1 else out / candidate.name
+    resolved, tables = load_study(out / "study.toml")
+    posteriors = []
+    for candidate in resolved.candidates:
+        place = out if len(resolved.candidates) == 1 else out / candidate.name
         if not (place / "posterior.nc").is_file():
             raise InputError(f"{place} holds no posterior.nc; run fit again.")
         posterior = Posterior.load(place / "posterior.nc", problem=candidate.problem)
         if set(posterior.values) != set(candidate.problem.space.names):
             raise InputError(f"{place / 'posterior.nc'} does not belong to {out / 'study.toml'}.")
-        results.append(work_out(plan, candidate, replace(posterior, records=plan.training), lambda _: None))
-    return plan, tables, results
+        posteriors.append(replace(posterior, records=resolved.training))
+    return resolved, tables, posteriors
+
+
+def load_results(out: Path) -> tuple[ResolvedStudy, dict[str, Any], list[CandidateResult]]:
+    """The study of a folder of results, its tables, and its results, with states and free runs computed again."""
+    resolved, tables, posteriors = load_posteriors(out)
+    pairs = zip(resolved.candidates, posteriors, strict=True)
+    return resolved, tables, [work_out(resolved, candidate, p, lambda _: None) for candidate, p in pairs]

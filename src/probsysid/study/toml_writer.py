@@ -1,4 +1,4 @@
-"""Writing TOML: the few kinds of values that a study holds."""
+"""Write TOML: the few types of values in a study."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ def to_toml(tables: dict[str, Any]) -> str:
 
 
 def _table(table: dict[str, Any], path: tuple[str, ...]) -> list[str]:
-    """Plain values first, then the tables inside."""
+    """Plain values first, then nested tables."""
     lines = [f"{_key(k)} = {_value(v)}" for k, v in table.items() if not _is_section(k, v, path)]
     for key, value in table.items():
         if not _is_section(key, value, path):
@@ -24,7 +24,7 @@ def _table(table: dict[str, Any], path: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def _is_section(key: str, value: Any, path: tuple[str, ...]) -> bool:
+def _is_section(key: str, value: object, path: tuple[str, ...]) -> bool:
     """Tables get a heading; parameters, channels and ranges stay on one line."""
     if isinstance(value, list):
         return bool(value) and all(isinstance(item, dict) for item in value)
@@ -35,11 +35,11 @@ def _is_section(key: str, value: Any, path: tuple[str, ...]) -> bool:
 
 
 def quoted(text: str) -> str:
-    """A text as TOML writes it; its escapes are those of JSON."""
+    """A TOML string; its escapes are those of JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,12 +1,12 @@
-"""Presets taken apart: what is exchanged, and how the table reads."""
+"""The ablation: which choices are exchanged, and the table of results."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import probsysid as ps
-from probsysid.benchmarks.ablation import table, take, trials
 from probsysid.benchmarks.case import Method
 from probsysid.odefilter.linearise import EKF0, EKF1
+from validation.benchmarks.ablation import table, take, trials
 
 OURS = Method(
     ps.Solver(substeps=4, linearisation="ekf1", diffusion="quasi-mle"), ps.Sampler(particles=64), noise={}, initial=None
@@ -14,14 +14,14 @@ OURS = Method(
 PAPERS = Method(ps.Solver.paper(substeps=4), ps.Sampler.paper(particles=64), noise={"x": 1e-6}, initial={"x": 0.0})
 
 
-def test_only_what_is_named_is_taken() -> None:
+def test_only_named_choices_are_taken() -> None:
     mixed = take(("noise", "linearisation"), PAPERS, OURS)
     assert (mixed.noise, mixed.solver.linearisation) == ({}, EKF1())
     assert (mixed.initial, mixed.solver.conditioning, mixed.sampler) == ({"x": 0.0}, "solver", PAPERS.sampler)
     assert PAPERS.solver.linearisation == EKF0()
 
 
-def test_every_difference_is_tried_in_both_directions_and_what_is_equal_is_not() -> None:
+def test_every_difference_is_tried_in_both_directions_and_equal_choices_are_not() -> None:
     study: Any = SimpleNamespace(case="silverbox", methods={"default": OURS, "paper": PAPERS})
     tried = [(name, choices) for name, choices, _ in trials(study)]
     different = {"linearisation", "conditioning", "smoothness", "noise", "start", "sampler"}
@@ -31,7 +31,7 @@ def test_every_difference_is_tried_in_both_directions_and_what_is_equal_is_not()
     assert ("paper", ("noise", "steps")) in tried
 
 
-def test_the_table_has_one_figure_a_seed_and_says_what_failed() -> None:
+def test_the_table_has_one_figure_per_seed_and_names_failures() -> None:
     good = {"rmse": 0.25e-3, "log_evidence": 17258.7, "sweeps": 9.6}
     bad, lost = {**good, "log_evidence": -1.5e11}, {"failed": "all particles are lost"}
     row = {"case": "emps", "test": "closed_loop", "method": "paper", "taken": [], "runs": [good, bad]}

@@ -1,8 +1,8 @@
-"""Which of the paper's choices matter: its preset with one or a few of ours, ours with one of the paper's.
+"""Ablation: the paper's preset with some choices of the default method, and the default with one choice of the paper's.
 
-python -m probsysid.benchmarks.ablation FILE.json [--particles N]
+python -m validation.benchmarks.ablation FILE.json [--particles N]
 
-Silverbox with its whole training record, EMPS with the beginning of its own.
+Silverbox with its whole training record, EMPS with the first part of its own.
 """
 
 import argparse
@@ -20,10 +20,10 @@ from probsysid.benchmarks.run import run
 PARTICLES = 128
 SEEDS = {"silverbox": 3, "emps": 1}
 STEPS = 4
-"""Of the default method on the Silverbox, instead of the automatic choice: it ends there or at 8."""
+"""Substeps of the default method on the Silverbox, in place of the automatic choice, which ends at 4 or 8."""
 
 STROKE = 3600
-"""Samples of EMPS: the way out and the beginning of the way back, so that both directions have been seen."""
+"""Samples of EMPS: the forward stroke and the start of the return, so that both directions of motion are covered."""
 
 OF_THE_SOLVER = {
     "linearisation": "linearisation",
@@ -34,9 +34,9 @@ OF_THE_SOLVER = {
 CHOICES = (*OF_THE_SOLVER, "noise", "model error", "start", "sampler")
 
 FIRST: dict[str, tuple[str, ...]] = {"silverbox": (), "emps": ("sampler",)}
-"""Choices of ours that the paper's preset gets before any other: with its own sampler, EMPS collapses whatever else is
-changed (on 1000 samples with each of the others in turn: log evidences of -1.5e8 to -1.4e11, or no particles left), and
-takes its time to do so."""
+"""Default choices given to the paper's preset in every trial: with the paper's sampler, EMPS collapses whatever else is
+changed (on 1000 samples with each of the other choices in turn: log evidences of -1.5e8 to -1.4e11, or no particles
+left), after a long run."""
 
 TOGETHER = {
     "silverbox": (
@@ -49,11 +49,11 @@ TOGETHER = {
     ),
     "emps": (("sampler", "model error", "conditioning"),),
 }
-"""Choices of ours that the paper's preset gets together."""
+"""Combinations of default choices given to the paper's preset."""
 
 
 def take(choices: tuple[str, ...], method: Method, other: Method) -> Method:
-    """A method with some of another's choices."""
+    """A method with the named choices replaced by those of another method."""
     for choice in choices:
         if choice in OF_THE_SOLVER:
             name = OF_THE_SOLVER[choice]
@@ -65,7 +65,7 @@ def take(choices: tuple[str, ...], method: Method, other: Method) -> Method:
 
 
 def studies() -> list[tuple[CaseStudy, str]]:
-    """The cases that are taken apart, and the test that judges."""
+    """The ablated cases, each with the test that it is scored on."""
     box, axis = silverbox.study(), emps.study()
     default = box.methods["default"]
     fixed = replace(default, solver=replace(default.solver, substeps=STEPS))
@@ -76,7 +76,7 @@ def studies() -> list[tuple[CaseStudy, str]]:
 
 
 def trials(study: CaseStudy) -> Iterator[tuple[str, tuple[str, ...], Method]]:
-    """Preset, choices taken from the other one, and what comes of it; only choices in which they differ."""
+    """Name of the base method, the choices taken from the other one, and the result; only choices that differ."""
     ours, papers = study.methods["default"], study.methods["paper"]
     differ = [choice for choice in CHOICES if _different(choice, ours, papers)]
     single = [(choice,) for choice in differ]
@@ -89,7 +89,7 @@ def trials(study: CaseStudy) -> Iterator[tuple[str, tuple[str, ...], Method]]:
 
 
 def trial(study: CaseStudy, test: str, method: Method, particles: int, seed: int) -> dict[str, Any]:
-    """Score and log evidence, or why there are none."""
+    """Score and log evidence of one run, or the reason of its failure."""
     protocols = tuple(p for p in study.protocols if p.name == test)
     alone = replace(study, methods={"default": method}, protocols=protocols, fits={})
     try:
@@ -101,7 +101,7 @@ def trial(study: CaseStudy, test: str, method: Method, particles: int, seed: int
 
 
 def table(rows: Sequence[Mapping[str, Any]], case: str, scale: float, unit: str) -> Iterator[str]:
-    """The rows of a case as Markdown; a cell has one figure a seed."""
+    """The rows of a case as a Markdown table; a cell has one figure per seed."""
     chosen = [row for row in rows if row["case"] == case]
     yield f"| method | {chosen[0]['test']} [{unit}] | log evidence | sweeps |"
     yield "|---|---|---|---|"
@@ -131,7 +131,7 @@ def _different(choice: str, one: Method, other: Method) -> bool:
 
 
 def main() -> None:
-    """Write a list with one entry a trial."""
+    """Write a list with one entry per trial."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--particles", type=int, default=PARTICLES)

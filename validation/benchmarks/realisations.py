@@ -1,6 +1,6 @@
-"""How much the limit of the Bouc-Wen case depends on the phases and the noise of the simulated training record.
+"""Dependence of the Bouc-Wen limit on the phases and the noise of the simulated training record.
 
-python -m probsysid.benchmarks.realisations FILE.json [--count N]
+python -m validation.benchmarks.realisations FILE.json [--count N]
 """
 
 import argparse
@@ -17,7 +17,7 @@ DRAWS = 16
 
 
 def realisation(seed: int, protocols: list[ScoringProtocol]) -> dict[str, float]:
-    """The limit of each test, and how far the farthest parameter is from the truth, for one training record."""
+    """The limit of each test, and the largest distance of a parameter from the truth in sd, for one training record."""
     record = bouc_wen.training_record(seed)
     fit = LeastSquaresFit(
         f"{seed}", np.asarray(record.outputs["acceleration"]), free_run(bouc_wen.model, record, steps=4)
@@ -29,7 +29,7 @@ def realisation(seed: int, protocols: list[ScoringProtocol]) -> dict[str, float]
 
 
 def main() -> None:
-    """Write a list with one entry a realisation."""
+    """Write a list with one entry per realisation."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--count", type=int, default=24)

@@ -1,10 +1,10 @@
-"""docs/benchmarks.md, from the results of runs.
+"""Write docs/benchmarks.md from the results of benchmark runs.
 
-python -m probsysid.benchmarks.page RESULTS docs
+python -m validation.benchmarks.page RESULTS docs
 
-RESULTS is the folder given to `probsysid benchmark ... --out`; with `realisations.json` and `ablation.json` in it
-(`python -m probsysid.benchmarks.realisations`, `... .ablation`), the page has those tables too.  Pictures are copied
-into docs/figures.
+RESULTS is the folder given to `probsysid benchmark ... --out`.  If it holds `realisations.json` and `ablation.json`
+(`python -m validation.benchmarks.realisations`, `... .ablation`), the page gets those tables as well.  Figures are
+copied into docs/figures.
 """
 
 import argparse
@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from probsysid._internal.errors import InputError
-from probsysid.benchmarks import ablation, bouc_wen, emps, silverbox
+from probsysid.benchmarks import bouc_wen, emps, silverbox
+from probsysid.benchmarks.batch import METHODS
 from probsysid.benchmarks.case import Published
 from probsysid.benchmarks.result import Context, Failure, RunResult, read_context, read_failure, read_results
 from probsysid.benchmarks.run import FAILURE
+from validation.benchmarks import ablation
 
 PAPER: dict[str, Mapping[str, Published]] = {
     "bouc-wen": bouc_wen.PAPER,
@@ -29,10 +31,9 @@ PAPER: dict[str, Mapping[str, Published]] = {
     "emps": {"open_loop": emps.PAPER},
 }
 KNOWN: dict[str, Mapping[str, float]] = {"bouc-wen": bouc_wen.TRUTH, "emps": emps.JANOT}
-METHODS = ("default", "paper")
 TITLES = {"bouc-wen": "Bouc-Wen hysteresis", "silverbox": "Silverbox", "emps": "EMPS"}
 SCALES = {"bouc-wen": (1e6, "um"), "silverbox": (1e3, "mV"), "emps": (1e3, "mm")}
-"""How the page prints root mean square errors."""
+"""Factor and unit in which the page prints root mean square errors."""
 
 PICTURES = {
     "bouc-wen": ("bouc-wen-bouc-wen-default", ("marginals", "states", "loop", "degeneracy")),
@@ -76,7 +77,7 @@ not finished.
 
 FINDINGS = {
     "silverbox": """\
-Why the paper's preset fails here: `python -m probsysid.benchmarks.ablation RESULTS/ablation.json` gives it some
+Why the paper's preset fails here: `python -m validation.benchmarks.ablation RESULTS/ablation.json` gives it some
 choices of the default method, and the default method some of its, with 128 particles; a cell has one figure for each
 of three seeds. (The default's steps are four a sample here, its smoothness is 4 and the preset's 3, `start` is an
 uncertain initial state.) Two choices are to blame, and each hides the other. A state that never sees the data, with a
@@ -101,42 +102,42 @@ conditioning and model error help only together) and three to five times the swe
 the controller corrects errors of the constants, too.
 """,
 }
-"""What the paper's preset fails by, above the table that shows it."""
+"""Why the paper's preset fails, printed above the ablation table that shows it."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One run."""
+class PublishedRun:
+    """The result of one run and the circumstances it was obtained in."""
 
     result: RunResult
     context: Context
 
 
-def read_entries(folder: Path) -> list[Entry]:
-    """Every run in a folder of results."""
+def read_runs(folder: Path) -> list[PublishedRun]:
+    """Every completed run in a folder of results."""
     found = sorted(folder.glob("*/result.json"))
     if not found:
         raise InputError(f"{folder} has no results; run: probsysid benchmark all --out {folder}")
     order = list(TITLES)
-    entries = [Entry(read_results(path)[0], read_context(path.parent / "context.json")) for path in found]
-    return sorted(entries, key=lambda e: (order.index(e.result.case), e.result.method, len(e.result.model)))
+    runs = [PublishedRun(read_results(path)[0], read_context(path.parent / "context.json")) for path in found]
+    return sorted(runs, key=lambda e: (order.index(e.result.case), e.result.method, len(e.result.model)))
 
 
 def read_failures(folder: Path) -> list[Failure]:
-    """Every run that came to nothing."""
+    """Every failed run in a folder of results."""
     return [read_failure(path) for path in sorted(folder.glob(f"*/{FAILURE}"))]
 
 
 def page(
-    entries: Sequence[Entry],
+    runs: Sequence[PublishedRun],
     realisations: Sequence[Mapping[str, float]] = (),
     trials: Sequence[Mapping[str, Any]] = (),
     failures: Sequence[Failure] = (),
 ) -> str:
     """The page as Markdown."""
-    lines = list(_head(entries, failures))
+    lines = list(_head(runs, failures))
     for case, title in TITLES.items():
-        chosen = [entry for entry in entries if entry.result.case == case]
+        chosen = [run for run in runs if run.result.case == case]
         if chosen:
             failed = [failure for failure in failures if failure.case == case]
             lines += [f"## {title}", "", NOTES[case], *_scores(case, chosen), "", *_costs(chosen, failed), ""]
@@ -148,9 +149,9 @@ def page(
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _head(entries: Sequence[Entry], failures: Sequence[Failure]) -> Iterator[str]:
-    context = entries[0].context
-    dates = sorted({entry.context.date for entry in entries})
+def _head(runs: Sequence[PublishedRun], failures: Sequence[Failure]) -> Iterator[str]:
+    context = runs[0].context
+    dates = sorted({run.context.date for run in runs})
     yield "# Benchmarks"
     yield ""
     yield (
@@ -160,12 +161,12 @@ def _head(entries: Sequence[Entry], failures: Sequence[Failure]) -> Iterator[str
         "the acceptance ratio complete. The error of a log evidence comes from four islands and their halves."
     )
     yield ""
-    yield f"Made by `python -m probsysid.benchmarks.page` from runs of probsysid {context.version}, "
+    yield f"Made by `python -m validation.benchmarks.page` from runs of probsysid {context.version}, "
     yield f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, on {context.machine}:"
     yield ""
     yield "```"
     yield "probsysid data all"
-    yield from _commands([*(entry.result for entry in entries), *failures])
+    yield from _commands([*(run.result for run in runs), *failures])
     yield "```"
     yield ""
     yield "`probsysid benchmark all --out RESULTS --json FILE` does all of this in one go."
@@ -173,7 +174,7 @@ def _head(entries: Sequence[Entry], failures: Sequence[Failure]) -> Iterator[str
 
 
 def _commands(results: Sequence[RunResult | Failure]) -> Iterator[str]:
-    """One command for everything, or one for each run there is."""
+    """One command if all runs are present, otherwise one command per run."""
     models = {"bouc-wen": ("bouc-wen",), "silverbox": tuple(silverbox.EQUATIONS), "emps": tuple(emps.EQUATIONS)}
     everything = {(case, model, method) for case in models for model in models[case] for method in METHODS}
     if everything <= {(r.case, r.model, r.method) for r in results}:
@@ -183,27 +184,27 @@ def _commands(results: Sequence[RunResult | Failure]) -> Iterator[str]:
         yield f"probsysid benchmark {r.case} --model {r.model} --method {r.method} --out RESULTS"
 
 
-def _scores(case: str, entries: Sequence[Entry]) -> Iterator[str]:
+def _scores(case: str, runs: Sequence[PublishedRun]) -> Iterator[str]:
     scale, unit = SCALES[case]
     yield f"| model | method | test | ours [{unit}]: min, mean, max | fit % | paper | limit | baseline |"
     yield "|---|---|---|---|---|---|---|---|"
-    for entry in entries:
-        for test, score in entry.result.test.items():
+    for run in runs:
+        for test, score in run.result.test.items():
             ours = ", ".join(f"{scale * v:.3g}" for v in (score.rmse_min, score.rmse_mean, score.rmse_max))
             published = PAPER[case].get(test)
             paper = "" if published is None else ", ".join(f"{scale * v:.3g}" for v in vars(published).values())
-            limit = entry.context.limits.get(test)
+            limit = run.context.limits.get(test)
             yield (
-                f"| {entry.result.model} | {entry.result.method} | {test} | {ours} | {score.fit_percent:.2f} | {paper} "
+                f"| {run.result.model} | {run.result.method} | {test} | {ours} | {score.fit_percent:.2f} | {paper} "
                 f"| {'' if limit is None else f'{scale * limit.rmse_mean:.3g}'} | {scale * score.baseline:.3g} |"
             )
 
 
-def _costs(entries: Sequence[Entry], failures: Sequence[Failure]) -> Iterator[str]:
+def _costs(runs: Sequence[PublishedRun], failures: Sequence[Failure]) -> Iterator[str]:
     yield "| model | method | log evidence | error | particles | sweeps | seconds |"
     yield "|---|---|---|---|---|---|---|"
-    for entry in entries:
-        r = entry.result
+    for run in runs:
+        r = run.result
         error = "" if r.log_evidence_error is None else f"{r.log_evidence_error:.2f}"
         yield (
             f"| {r.model} | {r.method} | {r.log_evidence:.2f} | {error} | {r.particles} | {r.sweeps:.0f} "
@@ -213,16 +214,16 @@ def _costs(entries: Sequence[Entry], failures: Sequence[Failure]) -> Iterator[st
         yield f"| {f.model} | {f.method} | failed: {f.sentence.split('. ')[0].rstrip('.')} | | {f.particles} | | |"
 
 
-def _parameters(case: str, entries: Sequence[Entry]) -> Iterator[str]:
+def _parameters(case: str, runs: Sequence[PublishedRun]) -> Iterator[str]:
     known = KNOWN.get(case, {})
     head = "true" if case == "bouc-wen" else "published"
     yield f"| model | method | parameter | mean | sd | 5 % | 95 % |{f' {head} |' if known else ''}"
     yield "|---|---|---|---|---|---|---|" + ("---|" if known else "")
-    for entry in entries:
-        for name, s in entry.result.parameters.items():
+    for run in runs:
+        for name, s in run.result.parameters.items():
             cells = " | ".join(f"{value:.5g}" for value in (s.mean, s.sd, s.q05, s.q95))
             last = f" {known[name]:.5g} |" if name in known else (" |" if known else "")
-            yield f"| {entry.result.model} | {entry.result.method} | {name} | {cells} |{last}"
+            yield f"| {run.result.model} | {run.result.method} | {name} | {cells} |{last}"
 
 
 def _images(case: str) -> Iterator[str]:
@@ -232,12 +233,12 @@ def _images(case: str) -> Iterator[str]:
 
 
 def _realisations(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
-    """How much luck there is in one training record."""
+    """Spread of the limits over training records with other phases and noise."""
     seed = bouc_wen.RECORD_SEED
     yield (
         "How well the constants can be known depends on the phases and the noise of the training record, and those of "
         f"the paper's are not published. Limits for {len(rows)} realisations (`python -m "
-        f"probsysid.benchmarks.realisations`); the record above is number {seed}, chosen because its limit is closest "
+        f"validation.benchmarks.realisations`); the record above is number {seed}, chosen because its limit is closest "
         "to 1.10 and 2.76 um, which were known from an earlier record. That is one of the best: judge a method by its "
         "distance from the limit, not by its distance from the paper's figures."
     )
@@ -261,7 +262,7 @@ def _rows(path: Path) -> list[Any]:
 
 
 def main() -> None:
-    """Write the page and copy its pictures."""
+    """Write the page and copy its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path)
     parser.add_argument("docs", type=Path)
@@ -269,7 +270,7 @@ def main() -> None:
     realisations, trials = (_rows(options.results / f"{name}.json") for name in ("realisations", "ablation"))
     failures = read_failures(options.results)
     (options.docs / "figures").mkdir(parents=True, exist_ok=True)
-    (options.docs / "benchmarks.md").write_text(page(read_entries(options.results), realisations, trials, failures))
+    (options.docs / "benchmarks.md").write_text(page(read_runs(options.results), realisations, trials, failures))
     for case, (folder, names) in PICTURES.items():
         for name in names:
             source = options.results / folder / f"{name}.png"

@@ -1,0 +1,139 @@
+"""Checks of every name in a study against every other: states, inputs, outputs, parameters, initial values, noise."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from probsysid._internal.errors import did_you_mean
+from probsysid.study.catalogue import look_up
+from probsysid.study.equations import EquationError
+from probsysid.study.mistakes import Mistakes
+from probsysid.study.model_equations import ModelEquations
+from probsysid.study.priors import Prior
+from probsysid.study.records import data_key
+from probsysid.study.schema import ModelSection, ParameterSection, Study
+
+COMPONENT = "component with an initial value"
+
+
+def model_key(study: Study, section: ModelSection) -> str:
+    """`model`, or `model[2]` if there are several, counted from 1."""
+    if len(study.model) == 1:
+        return "model"
+    return f"model[{next(i for i, s in enumerate(study.model) if s is section) + 1}]"
+
+
+def check_coordinates(mistakes: Mistakes, key: str, section: ModelSection) -> None:
+    """Every coordinate has an equation, and every equation a coordinate."""
+    for name in section.equations:
+        if name not in section.coordinates:
+            hint = did_you_mean(name, section.coordinates)
+            mistakes.add(f"{key}.equations.{name}", f"there is no coordinate {name!r}; add it to coordinates.{hint}")
+    for name in section.coordinates:
+        if name not in section.equations:
+            hint = did_you_mean(name, section.equations)
+            mistakes.add(f"{key}.coordinates.{name}", f"there is no equation for {name!r}; add it to equations.{hint}")
+
+
+def check_disjoint(
+    mistakes: Mistakes, key: str, formulas: ModelEquations, inputs: Iterable[str], parameters: Iterable[str]
+) -> None:
+    """No name is used for two of state, input and parameter."""
+    seen: dict[str, str] = {}
+    kinds = (("state", (*formulas.physical, *formulas.highest)), ("input", inputs), ("parameter", parameters))
+    for kind, names in kinds:
+        for name in names:
+            if name in seen:
+                mistakes.add(key, f"{name!r} is a {seen[name]} and a {kind}; rename one.")
+            seen[name] = kind
+
+
+def check_equations(
+    mistakes: Mistakes,
+    key: str,
+    formulas: ModelEquations,
+    inputs: tuple[str, ...],
+    parameters: Mapping[str, ParameterSection],
+) -> None:
+    """Every name in the equations is known, and every output depends on the state."""
+    states = (*formulas.physical, *formulas.highest)
+    common = (*formulas.physical, *inputs, *parameters)
+    groups = (
+        ("equations", formulas.equations, common),
+        ("outputs", formulas.outputs, (*common, *formulas.highest)),
+    )
+    for table, equations, known in groups:
+        for name, equation in equations.items():
+            try:
+                equation.check_names(known)
+            except EquationError as error:
+                text = str(error)
+                mistakes.add(f"{key}.{table}.{name}", f"{text} If it is a constant, add it to [parameters].")
+                continue
+            if table == "outputs" and not set(equation.names) & set(states):
+                text = f"{equation.text!r} does not depend on the state; write an expression of {', '.join(states)}."
+                mistakes.add(f"{key}.{table}.{name}", text)
+
+
+def check_catalogue(
+    mistakes: Mistakes, section: ModelSection, inputs: tuple[str, ...], parameters: Mapping[str, ParameterSection]
+) -> None:
+    """The parameters and inputs that a model of the catalogue needs are there."""
+    if section.catalogue is None:
+        return
+    entry = look_up(section.catalogue, section.masses)
+    missing_inputs = [name for name in entry.inputs if name not in inputs]
+    missing = [name for name in entry.parameters if name not in parameters]
+    if missing or missing_inputs:  # the messages below are clearer than those of the equations
+        mistakes.drop("unknown name")
+    for name in missing_inputs:
+        hint = did_you_mean(name, inputs)
+        mistakes.add("data.inputs", f"the model {section.catalogue} has an input {name!r}, the data have none.{hint}")
+    for name in missing:
+        hint = did_you_mean(name, parameters)
+        text = f"it is missing; the model {section.catalogue} uses it ({entry.parameters[name].description}).{hint}"
+        mistakes.add(f"parameters.{name}", text)
+
+
+def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]) -> None:
+    """Every parameter and input is used, and every initial value, noise and model error belongs to something."""
+    if len(models) != len(study.model):
+        return
+    _check_parameters(mistakes, study, models)
+    outputs = tuple(dict.fromkeys(name for data in study.data for name in data.outputs))
+    physical = tuple(dict.fromkeys(name for m in models for name in m.physical))
+    coordinates = tuple(dict.fromkeys(name for m in models for name in m.coordinates))
+    _check_keys(mistakes, "initial", study.initial, physical, COMPONENT)
+    _check_keys(mistakes, "noise", study.noise, outputs, "output")
+    _check_keys(mistakes, "model_error", study.model_error, coordinates, "coordinate")
+    for section, equations in zip(study.model, models, strict=True):
+        key = model_key(study, section)
+        _check_keys(mistakes, f"{key}.initial", section.initial, equations.physical, COMPONENT)
+        _check_keys(mistakes, f"{key}.noise", section.noise, outputs, "output")
+        _check_keys(mistakes, f"{key}.model_error", section.model_error, tuple(equations.coordinates), "coordinate")
+    used_inputs = tuple(dict.fromkeys(name for m in models for name in m.used if name in m.inputs))
+    for index, data in enumerate(study.data):
+        key = data_key(study, index)
+        _check_keys(mistakes, f"{key}.initial", data.initial, physical, COMPONENT)
+        for name in used_inputs:
+            if name not in data.inputs:
+                hint = did_you_mean(name, data.inputs)
+                mistakes.add(f"{key}.inputs", f"the input {name!r} is missing; a model uses it.{hint}")
+
+
+def _check_parameters(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]) -> None:
+    used = [name for equations in models for name in equations.used]
+    for name in study.parameters:
+        if name not in used:
+            mistakes.add(f"parameters.{name}", f"no model uses it.{did_you_mean(name, used)}")
+    for section, equations in zip(study.model, models, strict=True):
+        for name in section.parameters:
+            if name not in equations.used:
+                mistakes.add(f"{model_key(study, section)}.parameters.{name}", "the model does not use it.")
+
+
+def _check_keys(
+    mistakes: Mistakes, key: str, table: Mapping[str, float | Prior], known: tuple[str, ...], what: str
+) -> None:
+    for name in table:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            mistakes.add(f"{key}.{name}", f"there is no {what} {name!r}; there are: {', '.join(known)}.{hint}")
