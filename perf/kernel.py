@@ -35,12 +35,12 @@ from rich.console import Console
 from rich.table import Table
 
 from probsysid._internal.jax_setup import jit_fused
+from probsysid.model.particle import Particle
 from probsysid.odefilter import iwp
 from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.filter import VectorisedFilter, map_blocks
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.odefilter.unrolled.step import Particle
 
 HERE = Path(__file__).resolve().parent
 STEPS = SAMPLES - 1

@@ -126,10 +126,10 @@ def _sweep(
     """Time of one sweep by number of cores, and processor seconds of what came before it, compiling included."""
     import jax
 
+    from probsysid.model.particle import Particle
     from probsysid.odefilter.filter import VectorisedFilter
     from probsysid.odefilter.filter_inputs import prepare
     from probsysid.odefilter.packed_samples import PackedSamples
-    from probsysid.odefilter.unrolled.step import Particle
     from probsysid.parallel.threads import run_parallel
     from probsysid.targets.filter_target import CHUNK, at_once
 

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 import pytest
 
+from probsysid.model.particle import Particle
 from probsysid.odefilter.filter import VectorisedFilter, totals
 from probsysid.odefilter.linearise import EKF1
-from probsysid.odefilter.unrolled.step import Particle
 from tests.odefilter.cases import Blocks, Case, physical_mean
 from tests.odefilter.problems import duffing, multisine, step_times
 from tests.odefilter.textbook import textbook_energies

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import probsysid as ps
+from probsysid.model.particle import Particle
 from probsysid.odefilter.filter import VectorisedFilter
 from probsysid.odefilter.filter_inputs import prepare, with_room
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.odefilter.unrolled.step import Particle
 
 STEPS = (1, 2, 5, 8)
 

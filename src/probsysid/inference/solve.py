@@ -26,13 +26,14 @@ from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
 from probsysid.model.initial_state import initial_moments
 from probsysid.model.model import Model
+from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.smoothing.smoother import sample_paths, smooth
 from probsysid.odefilter.smoothing.trajectory import Trajectory, refine, trace
 from probsysid.odefilter.solver import Solver
-from probsysid.odefilter.unrolled.step import Particle, UnrolledFilter
+from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

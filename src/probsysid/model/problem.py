@@ -14,8 +14,8 @@ from probsysid._internal.validation import is_finite
 from probsysid.model.initial_state import check_initial_names, gaussian_moments
 from probsysid.model.model import Model
 from probsysid.model.parameter_space import ParameterSpace
+from probsysid.model.particle import Particle
 from probsysid.odefilter.solver import Solver
-from probsysid.odefilter.unrolled.step import Particle
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from probsysid.model.particle import Particle
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.odefilter.unrolled.step import FilterState, IntervalData, Particle, UnrolledFilter
+from probsysid.odefilter.unrolled.step import FilterState, IntervalData, UnrolledFilter
 from probsysid.parallel.cpu_cache import first_level_cache
 from probsysid.parallel.sharding import ShardedFunction
 

@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid.data.record import Record
+from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.smoothing.smoother import smooth_record
-from probsysid.odefilter.unrolled.step import IntervalData, Particle, UnrolledFilter
+from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ import numpy as np
 
 from probsysid._internal.packed_tree import TreeSpec
 from probsysid.model.parameter_space import ParameterSpace
+from probsysid.model.particle import Particle
 from probsysid.model.problem import Problem, QuantityRoles
 from probsysid.odefilter.filter import ENERGY, VectorisedFilter, over_particles, totals
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.odefilter.unrolled.step import Particle
 from probsysid.parallel.sharding import constrain_sharding, prefetch, replicate, rows_of
 from probsysid.parallel.threads import concatenate, run_parallel, thread_slices
 from probsysid.smc.adaptive_substeps import FIRST

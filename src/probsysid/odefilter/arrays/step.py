@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
 from probsysid.odefilter.arrays.lapack import Lapack
@@ -27,7 +28,7 @@ from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled.gaussian import Innovation
-from probsysid.odefilter.unrolled.step import FilterState, IntervalData, Particle, UnrolledFilter
+from probsysid.odefilter.unrolled.step import FilterState, IntervalData, UnrolledFilter
 
 
 def as_array_filter(ode_filter: UnrolledFilter) -> "ArrayFilter":

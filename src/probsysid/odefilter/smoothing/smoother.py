@@ -20,12 +20,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Bool, Float
 
+from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, Numbers, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import ChunkBuffer, chunk_length, padded_slice
 from probsysid.odefilter.smoothing.trajectory import ChunkStart, Trajectory, again, forward, step_times
-from probsysid.odefilter.unrolled.step import IntervalData, Particle, UnrolledFilter
+from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
 
 
 class SmootherChunk(NamedTuple):

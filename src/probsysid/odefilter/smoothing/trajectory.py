@@ -13,10 +13,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Bool, Float
 
+from probsysid.model.particle import Particle
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import ChunkBuffer, chunk_length, padded_slice
-from probsysid.odefilter.unrolled.step import FilterState, IntervalData, Particle, UnrolledFilter
+from probsysid.odefilter.unrolled.step import FilterState, IntervalData, UnrolledFilter
 
 
 class Trajectory(NamedTuple):

@@ -14,7 +14,7 @@ exactly, the highest derivatives are functions of the physical components and ne
 *free* components are the others, and exact conditioning lowers the rank instead of leaving a zero to be guarded.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -25,25 +25,13 @@ import numpy as np
 from jax import lax
 
 from probsysid.model.model import Model
+from probsysid.model.particle import Particle
 from probsysid.odefilter.diffusion import BEYOND, FLOOR, Diffusion, UnitVariance, first_guess
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import Linearisation, jacobian
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.gaussian import Innovation, Row
-
-
-class Particle(NamedTuple):
-    """What is being inferred, for one particle."""
-
-    parameters: Mapping[str, Any]
-    noise: list[Any]
-    """Standard deviation of each output."""
-    initial_mean: list[Any]
-    """Of each physical component, in physical units."""
-    initial_sd: list[Any]
-    model_error: list[Any] | None = None
-    """Square root of a further diffusion for each coordinate, added in quadrature to the numerical one."""
 
 
 class IntervalData(NamedTuple):

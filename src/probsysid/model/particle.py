@@ -1,0 +1,17 @@
+"""One particle: the values of everything that is inferred about a record, by their role in the filter."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Particle(NamedTuple):
+    """Parameters, noise levels, initial state and model error of one particle; of many, with the particle axis last."""
+
+    parameters: Mapping[str, Any]
+    noise: list[Any]
+    """Standard deviation of the measurement noise of each output."""
+    initial_mean: list[Any]
+    """Of each physical component, in physical units."""
+    initial_sd: list[Any]
+    model_error: list[Any] | None = None
+    """Square root of a further diffusion for each coordinate, added in quadrature to the numerical one."""
