@@ -15,11 +15,12 @@ from probsysid.model.model import Model
 from probsysid.model.particle import Particle
 from probsysid.odefilter.diffusion import Diffusion, QuasiMLE, unit_variances
 from probsysid.odefilter.filter import VectorisedFilter
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF1, Linearisation
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.smoothing.trajectory import Trajectory, trace
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
+from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 
 @dataclass(frozen=True, eq=False)

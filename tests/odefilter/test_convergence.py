@@ -10,10 +10,11 @@ from probsysid.model.model import Model
 from probsysid.model.particle import Particle
 from probsysid.odefilter.diffusion import Fixed
 from probsysid.odefilter.filter import VectorisedFilter
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
+from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 LONGEST = 128
 DURATION = 2.0

@@ -9,7 +9,7 @@ import pytest
 import probsysid  # noqa: F401  (double precision)
 from probsysid._internal.errors import InputError
 from probsysid.odefilter import iwp
-from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE, UnitVariance, first_guess, unit_variances
+from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE, UnitVariance, initial_diffusion, unit_variances
 from tests.odefilter.textbook import Estimator, UnitVariances, digits
 
 
@@ -76,11 +76,11 @@ def test_quasi_mle_is_the_mean_of_squares() -> None:
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.4, np.pi / 2])
-def test_first_guess_of_an_oscillation(phase: float) -> None:
+def test_initial_diffusion_of_an_oscillation(phase: float) -> None:
     """For the derivatives w^k cos(w t + k pi/2 + phase): d^2 h averaged over the phase, if w h = 1; never zero."""
     h = 0.5
     first, second = (2.0**k * np.cos(phase + k * np.pi / 2) for k in (0, 1))
-    assert first_guess([first, second], h) == pytest.approx(0.5 * h, rel=1e-15)
+    assert initial_diffusion([first, second], h) == pytest.approx(0.5 * h, rel=1e-15)
 
 
 def test_dynamic_forgets() -> None:

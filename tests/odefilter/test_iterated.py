@@ -7,9 +7,11 @@ import pytest
 
 import probsysid as ps
 from probsysid.odefilter import iwp
-from probsysid.odefilter.arrays.step import ArrayFilter
+from probsysid.odefilter.arrays.batched import Batched
+from probsysid.odefilter.arrays.lapack import Lapack
+from probsysid.odefilter.arrays.step import residual_variance_ratios
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.unrolled.step import UnrolledFilter
+from probsysid.odefilter.unrolled.step import residual_variance_ratio
 
 TIMES = 0.35 * np.arange(12)
 
@@ -48,24 +50,32 @@ def test_iterated_to_the_end_the_mean_obeys_the_ode() -> None:
     assert miss(solution(van_der_pol, 6)) < 1e-6
 
 
-@pytest.mark.parametrize("form", [UnrolledFilter, ArrayFilter])
-def test_the_unit_of_a_stiff_residual_counts_its_slopes(form: Any) -> None:
-    """H Q H' over the entry of Q that the highest derivative has, with H = (-J, 1) and the noise of one coordinate."""
+def unrolled_ratios(layout: Layout, jacobian: np.ndarray) -> list[Any]:
+    return [residual_variance_ratio(layout, list(row), c) for c, row in enumerate(jacobian)]
+
+
+RATIOS = {
+    "unrolled": unrolled_ratios,
+    "batched": lambda layout, jacobian: residual_variance_ratios(layout, jacobian, Batched()),
+    "LAPACK": lambda layout, jacobian: residual_variance_ratios(layout, jacobian, Lapack()),
+}
+
+
+@pytest.mark.parametrize("form", RATIOS)
+def test_variance_ratio_of_a_stiff_residual(form: str) -> None:
+    """H Q H' over the highest derivative's entry of Q, with H = (-J, 1) and the noise of one coordinate.
+
+    The ODE is ddx = -2 x - 6 dx + z, dz = x - 3 z.
+    """
     layout, step = Layout((2, 1), (3, 2)), 0.35
-    model = ps.Model({"x": 2, "z": 1}, lambda s, u, p: {"x": -6 * s.dx - 2 * s.x + s.z, "z": -3 * s.z + s.x})
-    ode_filter = form(model, layout, ps.EKF1(iterations=3), ps.QuasiMLE())
     scales = layout.scales(step)
-    slopes = np.array([[-2.0, -6.0, 1.0], [1.0, 0.0, -3.0]])
-    scaled = slopes * scales[list(layout.physical)] / scales[list(layout.highest)][:, None]
-    found = (
-        ode_filter._stretches(scaled)
-        if form is ArrayFilter
-        else [ode_filter._stretch(list(row), c) for c, row in enumerate(scaled)]
-    )
+    jacobian = np.array([[-2.0, -6.0, 1.0], [1.0, 0.0, -3.0]])
+    scaled = jacobian * scales[list(layout.physical)] / scales[list(layout.highest)][:, None]
+    found = RATIOS[form](layout, scaled)
     for c, (first, q, h) in enumerate([([2.0, 6.0, 1.0, 0.0], 3, 2), ([3.0, 1.0, 0.0], 2, 1)]):
         unscaled = iwp.process(q) * np.outer(iwp.scale(q, step), iwp.scale(q, step))
         assert float(found[c]) == pytest.approx(first @ unscaled @ first / unscaled[h, h], rel=1e-12)
-    assert float(found[0]) > 2  # what a diffusion would be too large by
+    assert float(found[0]) > 2  # the factor by which the zeroth-order variance would overestimate the squared diffusion
 
 
 @pytest.mark.long

@@ -146,11 +146,8 @@ def started(linearisation: Any) -> tuple[Case, np.ndarray, np.ndarray]:
     first = jax.tree.map(lambda leaf: leaf[0], case.sample)
     one = jax.tree.map(lambda leaf: leaf[0], case.particle)
     state = case.ode_filter.start(one, first)
-    rows = case.ode_filter.component_rows(state)
-    factor = np.array([[0.0 if entry is None else float(entry) for entry in row] for row in rows])
-    scales = case.layout.scales(0.1)
-    mean = np.array(state.mean, dtype=float) * scales
-    return case, mean, factor @ factor.T * np.outer(scales, scales)
+    mean, factor = (np.array(moment) for moment in case.ode_filter.moments(state, first))
+    return case, mean, factor @ factor.T
 
 
 def test_initial_gaussian_of_a_linear_ode_is_exact() -> None:

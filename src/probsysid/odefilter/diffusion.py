@@ -4,7 +4,7 @@ The filter's own evidence is how far the predicted derivative misses the ODE: th
 its variance would be s; so z^2 / s is one observation of the squared diffusion (paper, section Calibration).  The
 variance s belongs to a zeroth-order filter without data, for which it depends on the step alone: the same number
 for every particle, computed once (`unit_variances`).  A linearisation that is renewed at the corrected state has a
-residual of its own, with a variance that follows from its slopes (`UnrolledFilter._stretch`).
+residual of its own, with a variance that follows from its slopes (`residual_variance_ratio`).
 """
 
 from collections.abc import Sequence
@@ -124,11 +124,11 @@ class Fixed:
         return memory, scale**2
 
 
-BEYOND = 2
+EXTRA_DERIVATIVES = 2
 """Derivatives beyond the prior's that the first guess of a diffusion looks at."""
 
 
-def first_guess(beyond: Sequence[Any], step: Any) -> Any:
+def initial_diffusion(beyond: Sequence[Any], step: Any) -> Any:
     """A squared diffusion from the two derivatives that follow the prior's highest one.
 
     A process whose next derivative is d has increments d h of its highest one over a step, against sigma sqrt(h) for

@@ -5,13 +5,14 @@ from jaxtyping import Float
 
 from probsysid.data.record import Record
 from probsysid.model.model import Model
-from probsysid.odefilter.diffusion import BEYOND, unit_variances
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
+from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, unit_variances
+from probsysid.odefilter.interval_data import IntervalData
+from probsysid.odefilter.ode_filter import ODEFilter
 
 
 def prepare(
     record: Record,
-    ode_filter: UnrolledFilter,
+    ode_filter: ODEFilter,
     substeps: int,
     unit: Float[np.ndarray, "sample substep coordinate"] | None = None,
 ) -> IntervalData:
@@ -24,7 +25,7 @@ def prepare(
     model.check_inputs(record.input_names)
     used = [record.input_names.index(name) for name in model.input_names]
     steps = step_lengths(record) / substeps
-    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + BEYOND
+    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + EXTRA_DERIVATIVES
     scales = layout.scales(steps) if record.dt is None else None
     inputs = record.input_derivatives(derivatives)[:, used, :]
     before = np.maximum(np.arange(record.samples) - 1, 0)
@@ -41,7 +42,7 @@ def prepare(
 
 
 def units(
-    ode_filter: UnrolledFilter, steps: Float[np.ndarray, " interval"], substeps: int
+    ode_filter: ODEFilter, steps: Float[np.ndarray, " interval"], substeps: int
 ) -> Float[np.ndarray, "sample substep coordinate"]:
     """Variances of the ODE residual for unit diffusion; ones for the first sample, which has no interval."""
     layout = ode_filter.layout

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.packed_tree import TreeSpec
-from probsysid.odefilter.unrolled.step import IntervalData
+from probsysid.odefilter.interval_data import IntervalData
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["numbers"], meta_fields=["form"])

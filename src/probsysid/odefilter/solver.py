@@ -11,6 +11,7 @@ from probsysid.odefilter.arrays.step import ArrayFilter
 from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1, Linearisation
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 MAX_SMOOTHNESS = 11
@@ -104,15 +105,15 @@ class Solver:
         """Integration steps a sampling interval."""
         return 1 if self.substeps == "auto" else int(self.substeps)
 
-    def ode_filter(self, model: Model, jump_order: int | None = None) -> UnrolledFilter:
+    def ode_filter(self, model: Model, jump_order: int | None = None) -> ODEFilter:
         """The filter for a model whose inputs' derivative of order `jump_order` jumps at samples (None: never)."""
         layout = self.layout(model)
         self._check_diffusion(model)
         room = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
         assert self.linearisation is not None and not isinstance(self.linearisation, str)
         assert self.diffusion is not None and not isinstance(self.diffusion, (str, float))
-        form = UnrolledFilter if layout.size <= LARGEST_UNROLLED else ArrayFilter
-        return form(
+        filter_class = UnrolledFilter if layout.size <= LARGEST_UNROLLED else ArrayFilter
+        return filter_class(
             model,
             layout,
             self.linearisation,

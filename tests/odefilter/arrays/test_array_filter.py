@@ -3,6 +3,7 @@
 Small models are forced into the array form.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -56,9 +57,7 @@ def compiled(request: pytest.FixtureRequest) -> Compiled:
     two."""
     settings: Any = {"missing": 0.3, "uniform": False, "restarts": True, "substeps": 2, "diffusion": QuasiMLE()}
     case = random_case(np.random.default_rng(5), **structure((2, 1), (3, 1), 2, **settings))
-    ode_filter = as_array_filter(case.ode_filter)
-    assert isinstance(ode_filter._algebra, Batched)
-    ode_filter.__dict__["_algebra"] = request.param
+    ode_filter = replace(as_array_filter(case.ode_filter), algebra=request.param)
     return Compiled(case, Blocks(ode_filter, 2), PackedSamples.of(with_room(case.sample)), textbook_energies(case))
 
 

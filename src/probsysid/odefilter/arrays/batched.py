@@ -5,7 +5,8 @@ library is compiled as one function; with one, every operation in it costs a mic
 """
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,8 @@ def fits_batched(rows: int, columns: int) -> bool:
     return rows * columns <= BATCHED_ENTRIES
 
 
+@final
+@dataclass(frozen=True)
 class Batched(SquareRootAlgebra):
     """Operations on the matrices of all particles, whose axis is last."""
 

@@ -1,7 +1,8 @@
 """Matrix algebra by LAPACK, for large states: one particle after the other."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,8 @@ PANEL_ROWS = 40
 """Rows a panel of a larger matrix.  For 80 x 140 and 100 x 180 numbers, 20 to 40 are equally good."""
 
 
+@final
+@dataclass(frozen=True)
 class Lapack(SquareRootAlgebra):
     """Operations on the matrices of one particle."""
 

@@ -22,11 +22,12 @@ from jaxtyping import Bool, Float
 
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, Numbers, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import ChunkBuffer, chunk_length, padded_slice
 from probsysid.odefilter.smoothing.trajectory import ChunkStart, Trajectory, again, forward, step_times
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
 
 
 class SmootherChunk(NamedTuple):
@@ -104,7 +105,7 @@ class Smoothed(NamedTuple):
 
 
 def smooth_record(
-    key: Any, ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData, time: np.ndarray
+    key: Any, ode_filter: ODEFilter, particles: Particle, samples: IntervalData, time: np.ndarray
 ) -> Smoothed:
     """Filter a record and look back, without keeping every step: on the way back each stretch is filtered again."""
     count, substeps = samples.grid.shape[:2]

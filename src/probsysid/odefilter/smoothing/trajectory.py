@@ -14,10 +14,12 @@ from jax import lax
 from jaxtyping import Bool, Float
 
 from probsysid.model.particle import Particle
+from probsysid.odefilter.filter_state import FilterState
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import ChunkBuffer, chunk_length, padded_slice
-from probsysid.odefilter.unrolled.step import FilterState, IntervalData, UnrolledFilter
 
 
 class Trajectory(NamedTuple):
@@ -62,7 +64,7 @@ class FilteredChunk(NamedTuple):
 
 
 def forward(
-    ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData
+    ode_filter: ODEFilter, particles: Particle, samples: IntervalData
 ) -> Iterator[tuple[ChunkStart, FilteredChunk]]:
     """Run the filter over all samples."""
     count, substeps = samples.grid.shape[:2]
@@ -76,7 +78,7 @@ def forward(
         yield ChunkStart(first, min(length, count - first), before), FilteredChunk(*kept)
 
 
-def again(mark: ChunkStart, ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData) -> FilteredChunk:
+def again(mark: ChunkStart, ode_filter: ODEFilter, particles: Particle, samples: IntervalData) -> FilteredChunk:
     """Go over a stretch once more, which is not the first."""
     count, substeps = samples.grid.shape[:2]
     _, go_on = _tracer(ode_filter)
@@ -84,12 +86,12 @@ def again(mark: ChunkStart, ode_filter: UnrolledFilter, particles: Particle, sam
     return FilteredChunk(*go_on(mark.before, particles, padded_slice(samples, mark.first, count, length))[1])
 
 
-def samples_at_once(ode_filter: UnrolledFilter, particles: Particle, substeps: int) -> int:
+def samples_at_once(ode_filter: ODEFilter, particles: Particle, substeps: int) -> int:
     """Samples of a stretch."""
     return max(1, chunk_length(ode_filter.layout.size, jax.tree.leaves(particles)[0].shape[-1]) // substeps)
 
 
-def trace(ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData, time: np.ndarray) -> Trajectory:
+def trace(ode_filter: ODEFilter, particles: Particle, samples: IntervalData, time: np.ndarray) -> Trajectory:
     """Run the filter and keep every step."""
     count, substeps = samples.grid.shape[:2]
     points = (count - 1) * substeps + 1
@@ -126,7 +128,7 @@ def step_times(time: np.ndarray, substeps: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def _tracer(ode_filter: UnrolledFilter) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _tracer(ode_filter: ODEFilter) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Programs that begin and go on.  Not by `jit_fused`: its fusions of several outputs would copy all that was
     kept of a stretch at every step."""
     begin = jax.vmap(_begin(ode_filter), in_axes=(-1, None), out_axes=-1)
@@ -134,7 +136,7 @@ def _tracer(ode_filter: UnrolledFilter) -> tuple[Callable[..., Any], Callable[..
     return jax.jit(begin), jax.jit(go_on)
 
 
-def _begin(ode_filter: UnrolledFilter) -> Callable[[Particle, IntervalData], Any]:
+def _begin(ode_filter: ODEFilter) -> Callable[[Particle, IntervalData], Any]:
     def begin(particle: Particle, samples: IntervalData) -> Any:
         sample = jax.tree.map(lambda leaf: leaf[0], samples)
         state, *found = _observed(ode_filter, ode_filter.start(particle, sample), particle, sample)
@@ -144,21 +146,18 @@ def _begin(ode_filter: UnrolledFilter) -> Callable[[Particle, IntervalData], Any
     return begin
 
 
-def _go_on(ode_filter: UnrolledFilter) -> Callable[[FilterState, Particle, IntervalData], Any]:
+def _go_on(ode_filter: ODEFilter) -> Callable[[FilterState, Particle, IntervalData], Any]:
     def go_on(state: FilterState, particle: Particle, samples: IntervalData) -> Any:
         def interval(state: FilterState, sample: IntervalData) -> tuple[FilterState, Any]:
-            if sample.rescale is not None:
-                state = ode_filter.rescale(state, sample.rescale)
-            if ode_filter.restarts:
-                state = ode_filter.restart(state, particle, sample)
+            state = ode_filter.depart(state, particle, sample)
 
             def advance(state: FilterState, item: tuple[Any, Any]) -> tuple[FilterState, Any]:
                 arrived = ode_filter.advance(state, particle, sample, *item)
                 moments = [GaussianPath(*ode_filter.moments(s, sample)) for s in (arrived, state)]
                 return arrived, (*moments, jnp.stack(arrived.variance))
 
-            scan = _unrolled_scan if ode_filter.unrolled else lax.scan
-            arrived, (points, departed, variances) = scan(advance, state, (sample.grid, sample.unit))
+            items = sample.grid, sample.unit
+            arrived, (points, departed, variances) = ode_filter.scan_steps(advance, state, items)
             state, *found = _observed(ode_filter, arrived, particle, sample)
             last = GaussianPath(*ode_filter.moments(ode_filter.before_jump(state, arrived), sample))
             points = jax.tree.map(lambda many, end: jnp.concatenate([many[:-1], end[None]]), points, last)
@@ -171,25 +170,16 @@ def _go_on(ode_filter: UnrolledFilter) -> Callable[[FilterState, Particle, Inter
 
 
 def _observed(
-    ode_filter: UnrolledFilter, state: FilterState, particle: Particle, sample: IntervalData
+    ode_filter: ODEFilter, state: FilterState, particle: Particle, sample: IntervalData
 ) -> tuple[FilterState, Any, Any]:
     """The state given a sample, the energy, and each output's innovation with its variance."""
     state, energy, innovations = ode_filter.observe(state, particle, sample)
     return state, energy, jnp.stack([jnp.stack([i.value, i.variance]) for i in innovations])
 
 
-def _carried(ode_filter: UnrolledFilter, state: FilterState) -> FilterState:
+def _carried(ode_filter: ODEFilter, state: FilterState) -> FilterState:
     """In the form that a loop carries: no entry is zero by structure."""
     return ode_filter.fill(state, [[True] * len(ode_filter.free)] * len(ode_filter.free))
-
-
-def _unrolled_scan(step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, items: Any) -> tuple[Any, Any]:
-    """`lax.scan` written out: the state's structural zeros may change from step to step."""
-    kept = []
-    for j in range(len(jax.tree.leaves(items)[0])):
-        carry, result = step(carry, jax.tree.map(lambda leaf: leaf[j], items))  # noqa: B023
-        kept.append(result)
-    return carry, jax.tree.map(lambda *leaves: jnp.stack(leaves), *kept)
 
 
 # Between the steps
