@@ -23,7 +23,7 @@ from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.smoothing.backward_kernels import StateSpaceOps
-from probsysid.odefilter.smoothing.smoother import SmootherChunk, _laws, smooth
+from probsysid.odefilter.smoothing.smoother import SmootherChunk, backward_kernels, smooth
 from probsysid.odefilter.smoothing.trajectory import Trajectory, trace
 from probsysid.odefilter.solver import LARGEST_UNROLLED
 from probsysid.odefilter.unrolled.step import UnrolledFilter
@@ -103,7 +103,7 @@ def test_a_lost_particle_does_not_touch_the_others(compiled: Compiled) -> None:
     np.testing.assert_allclose(found[:, 1:], compiled.energies[:, 1:], rtol=TOLERANCE, atol=TOLERANCE)
 
 
-# All settings, and looking back
+# All settings, filtering and smoothing
 
 STRUCTURES = {
     "missing data, diffusion estimated": structure((2,), (3,), 2, missing=0.3),
@@ -126,29 +126,30 @@ STRUCTURES = {
 QUICK = "EKF0, ODE up to noise"
 
 
-def laws_of(trajectory: Trajectory, layout: Layout) -> GaussianConditional:
-    """Of each point given the next one."""
+def kernels_of(trajectory: Trajectory, layout: Layout) -> GaussianConditional:
+    """The backward kernel of each point."""
     known = jax.tree.map(lambda leaf: leaf[:-1], (trajectory.filtered, trajectory.departing, trajectory.restarted))
     units = layout.scales(np.diff(trajectory.time))
-    stretch = SmootherChunk(*known, trajectory.variance[1:], units, np.full(len(units), True))
-    return _laws(StateSpaceOps(layout), stretch, None)
+    chunk = SmootherChunk(*known, trajectory.variance[1:], units, np.full(len(units), True))
+    return backward_kernels(StateSpaceOps(layout), chunk)
 
 
 @pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])
 def test_the_numbers_are_those_of_the_unrolled_form(name: str) -> None:
-    """Energies, innovations, diffusions, filtered and smoothed moments, and the laws that sample paths are drawn from;
-    filtered factors as well, since both forms take the triangular one."""
+    """Energies, innovations, diffusions, filtered and smoothed moments, and the backward kernels that sample paths are
+    drawn from; filtered factors as well, since both forms take the triangular one."""
     case = random_case(np.random.default_rng(3), **STRUCTURES[name])
     traced = [
         trace(ode_filter, case.particle, case.sample, case.time)
         for ode_filter in (as_array_filter(case.ode_filter), case.ode_filter)
     ]
-    looking_back = []
+    backward = []
     for trajectory in traced:
-        smoothed, laws = smooth(trajectory, case.layout), laws_of(trajectory, case.layout)
-        covariance = np.einsum("pikn,pjkn->pijn", laws.factor, laws.factor)  # some ranks are missing: any rotation
-        looking_back.append((smoothed.mean, smoothed.sd, laws.gain, laws.offset, covariance))
-    pairs = zip(*map(jax.tree.leaves, zip(traced, looking_back, strict=True)), strict=True)
+        smoothed, kernels = smooth(trajectory, case.layout), kernels_of(trajectory, case.layout)
+        # Factors are rank-deficient and so unique up to a rotation only.
+        covariance = np.einsum("pikn,pjkn->pijn", kernels.factor, kernels.factor)
+        backward.append((smoothed.mean, smoothed.sd, kernels.gain, kernels.offset, covariance))
+    pairs = zip(*map(jax.tree.leaves, zip(traced, backward, strict=True)), strict=True)
     for found, expected in pairs:
         found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
         np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
