@@ -1,4 +1,4 @@
-"""The linearisation renewed at the state that it has led to."""
+"""Iterated EKF: the linearisation renewed at the corrected mean."""
 
 from typing import Any
 
@@ -25,13 +25,13 @@ def van_der_pol(s: Any, u: Any, p: Any) -> dict[str, Any]:
 
 
 def solution(dynamics: Any, iterations: int) -> ps.Solution:
-    """With a known diffusion: it would be estimated from another residual."""
+    """With a fixed diffusion: an estimated one would come from another residual."""
     solver = ps.Solver(smoothness=3, substeps=1, linearisation=ps.EKF1(iterations=iterations), diffusion=1.0)
     return ps.solve(ps.Model({"x": 2}, dynamics), {}, TIMES, initial={"x": 1.0}, solver=solver)
 
 
 def miss(found: ps.Solution) -> float:
-    """How far the filtered mean is from the ODE, the worst of all steps."""
+    """The largest ODE residual of the filtered mean over all steps."""
     x, dx, ddx = np.moveaxis(np.asarray(found.trajectory.filtered.mean[..., 0]), -1, 0)[:3]
     return float(np.max(np.abs(ddx - (2.0 * (1 - x**2) * dx - x))))
 
@@ -44,8 +44,8 @@ def test_a_linear_ode_needs_no_iteration() -> None:
 
 
 @pytest.mark.long
-def test_iterated_to_the_end_the_mean_obeys_the_ode() -> None:
-    """Linearised once, it obeys the tangent at the prediction; the limit of iteration obeys the ODE itself."""
+def test_iterated_to_convergence_the_mean_satisfies_the_ode() -> None:
+    """Linearised once, it satisfies the tangent at the prediction; the limit of iteration satisfies the ODE itself."""
     assert miss(solution(van_der_pol, 0)) > 0.1
     assert miss(solution(van_der_pol, 6)) < 1e-6
 
@@ -80,7 +80,7 @@ def test_variance_ratio_of_a_stiff_residual(form: str) -> None:
 
 @pytest.mark.long
 def test_the_diffusion_comes_from_the_last_linearisation() -> None:
-    """Of a linear ODE all linearisations are the same: the diffusion of its first step is z^2 / (s stretch)."""
+    """All linearisations of a linear ODE are the same: the squared diffusion of its first step is z^2 / (s ratio)."""
     stiff = ps.Model({"x": 2}, lambda s, u, p: {"x": -6 * s.dx})
     times, given = 0.35 * np.arange(2), dict(initial={"x": 0.0, "dx": 1.0})
     ways = ps.EKF1(), ps.EKF1(iterations=1)
