@@ -1,4 +1,4 @@
-"""Jacobians with known zeros."""
+"""Jacobians with structural zeros, and column colouring."""
 
 from typing import Any
 

@@ -70,11 +70,11 @@ def _time_derivative(
     try:
         _, series = jet(function, [path[0] for path in paths], [path[1:] for path in paths])
     except (NotImplementedError, KeyError, TypeError, ValueError, AssertionError):
-        return _nested_derivative(function, paths, k)
+        return nested_derivative(function, paths, k)
     return [terms[-1] for terms in series]
 
 
-def _nested_derivative(function: Callable[..., list[Any]], paths: list[list[Any]], k: int) -> list[Any]:
+def nested_derivative(function: Callable[..., list[Any]], paths: list[list[Any]], k: int) -> list[Any]:
     """The same by nested forward mode: k derivatives of the function along the Taylor polynomials of its arguments."""
 
     def along_solution(time: Any) -> list[Any]:
