@@ -15,11 +15,13 @@ from probsysid.model.model import Model
 from probsysid.model.particle import Particle
 from probsysid.odefilter.diffusion import Diffusion, QuasiMLE, unit_variances
 from probsysid.odefilter.filter import VectorisedFilter
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF1, Linearisation
 from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK
 from probsysid.odefilter.smoothing.trajectory import Trajectory, trace
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
+from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +138,8 @@ class Case:
         packed, energies = filter.advance(packed, self.particle, self.rows, 1, self.samples)
         return np.concatenate([np.array(first), np.array(energies)[: self.samples - 1]]), np.array(packed)
 
-    def trace(self) -> Trajectory:
-        return trace(self.ode_filter, self.particle, self.sample, self.time)
+    def trace(self, longest_chunk: int = LONGEST_CHUNK) -> Trajectory:
+        return trace(self.ode_filter, self.particle, self.sample, self.time, longest_chunk)
 
 
 def input_derivatives(model: Model, smoothness: Sequence[int]) -> int:

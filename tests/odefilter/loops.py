@@ -1,13 +1,13 @@
-"""What a compiled program does in its loops."""
+"""Copies of whole arrays in the loops of a compiled program."""
 
 import re
 
 
 def moved_in_loops(program: str, length: int) -> list[str]:
-    """Instructions in loops that write whole arrays of so many rows, from the text of a compiled program.
+    """Instructions in loops that write whole arrays of `length` rows, from the text of a compiled program.
 
-    To write a row into such an array is done in place, if it is an operation of its own.  One that has other results as
-    well, or a copy, writes all rows.
+    A row is written into such an array in place if the write is an operation of its own.  A fusion with several
+    results, or a copy, writes all rows.
     """
     bodies = set(re.findall(r"body=%?([\w.\-]+)", program))
     computations = {

@@ -1,7 +1,7 @@
 """Any mix of orders, smoothness, outputs, gaps, steps, blocks and settings: the same energies as the textbook filter.
 
-Each new structure takes seconds to compile.  So a few are chosen to have every setting in several company, a few more
-are drawn at random, and each is used for two sets of numbers.
+Each new structure takes seconds to compile.  So a few are chosen such that every setting occurs in several
+combinations, a few more are drawn at random, and each is used for two sets of numbers.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ from tests.odefilter.cases import Blocks
 from tests.odefilter.problems import random_case
 from tests.odefilter.textbook import digits, textbook_energies
 
-# Numbers are of order one and the textbook has 30 digits: what differs is the fast filter's round-off.  The largest
-# difference over 70 structures, up to 8 components, was 6e-15.
+# Numbers are of order one and the textbook has 30 digits: the difference is the fast filter's round-off.  The largest
+# over 70 structures, up to 8 components, was 6e-15.
 TOLERANCE = 1e-10
 
 
@@ -48,17 +48,15 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "number", [pytest.param(n, marks=[pytest.mark.long] * (n in (1, 2, 3, 4, 5, 6))) for n in range(len(CHOSEN))]
-)
+# All seven take about 18 s of processor time, most of it compilation.
+@pytest.mark.parametrize("number", range(len(CHOSEN)))
 def test_chosen_structures(number: int) -> None:
     """Blocks of 1, 2, 3, 4 and more particles, of 5 in all."""
     check(CHOSEN[number], block=number % 6 + 1, seed=number)
 
 
 MAX_SIZE = 5
-"""Components of the state: compile time grows with the square of it."""
+"""Components of the state: compile time grows with its square."""
 
 
 @st.composite
@@ -90,7 +88,7 @@ def structures(draw: Any) -> dict[str, Any]:
     }
 
 
-# No shrinking: every attempt would compile anew.  A failing structure is small enough to read.
+# No shrinking: every attempt would compile again.  A failing structure is small enough to read.
 @pytest.mark.long
 @settings(max_examples=6, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 @given(structure=structures(), block=st.integers(1, 6), seed=st.integers(0, 10**6))

@@ -1,4 +1,4 @@
-"""The mean converges to the solution with the order that the prior's smoothness promises."""
+"""The mean converges to the solution at the order that follows from the prior's smoothness."""
 
 from typing import Any
 
@@ -10,10 +10,11 @@ from probsysid.model.model import Model
 from probsysid.model.particle import Particle
 from probsysid.odefilter.diffusion import Fixed
 from probsysid.odefilter.filter import VectorisedFilter
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
+from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 LONGEST = 128
 DURATION = 2.0
@@ -29,7 +30,7 @@ class Problem:
         self.initial = np.array(initial)
 
     def errors(self, q: int, linearisation: Any, steps: list[int]) -> np.ndarray:
-        """Distance to the solution at four times together, lest a run be praised for a chance hit: (run, particle)."""
+        """Distance to the solution at four times jointly, as a single error may cross zero: (run, particle)."""
         layout = Layout(self.model.orders, (q,) * len(self.model.orders))
         filter = VectorisedFilter(UnrolledFilter(self.model, layout, linearisation, Fixed(1.0)))
         known = np.zeros_like(self.initial)
@@ -88,7 +89,7 @@ def oscillation() -> Problem:
 
 
 def observed_orders(problem: Problem, q: int, linearisation: Any) -> np.ndarray:
-    """From 32 to 128 steps, a particle each.  For q = 5 half of that: beyond, round-off (1e-13) shows."""
+    """From 32 to 128 steps, per particle.  For q = 5 half as many: with more, round-off (1e-13) dominates."""
     steps = [32, 128] if q < 5 else [16, 64]
     coarse, fine = problem.errors(q, linearisation, steps)
     assert np.all(fine > 1e-12)
@@ -99,7 +100,7 @@ def observed_orders(problem: Problem, q: int, linearisation: Any) -> np.ndarray:
 # shows in the second digit of the order.
 SLACK = 0.35
 
-# The theory promises a global order of at least q (Kersting, Sullivan, Hennig 2020; Tronarp, Sarkka, Hennig 2021).
+# Theory guarantees a global order of at least q (Kersting, Sullivan, Hennig 2020; Tronarp, Sarkka, Hennig 2021).
 # Where the mean does better, that is asserted too: losing an order would be a defect.
 
 

@@ -9,7 +9,7 @@ import pytest
 import probsysid  # noqa: F401  (double precision)
 from probsysid._internal.errors import InputError
 from probsysid.odefilter import iwp
-from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE, UnitVariance, first_guess, unit_variances
+from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE, UnitVariance, initial_diffusion, unit_variances
 from tests.odefilter.textbook import Estimator, UnitVariances, digits
 
 
@@ -28,14 +28,14 @@ def test_unit_variances_are_those_of_a_zeroth_order_solver(order: int, q: int, s
         for j in range(substeps):
             expected[k, j] = float(book.step(numbers.convert(step))[0]) / iwp.scale(q, step)[order] ** 2
     # The covariance form in doubles loses digits with the condition of the prior's noise.  From q - order = 7 on that
-    # bound is idle; what is needed then is that energies stay right to the 1e-8 of the other tests.
+    # bound is vacuous, and 1e-8 is required, the accuracy of energies in the other tests.
     condition = np.linalg.cond(iwp.process(q)[order:, order:])
     found = unit_variances(q, order, steps, substeps, restarts)
     np.testing.assert_allclose(found, expected, rtol=min(1e-8, 10 * condition * np.finfo(float).eps))
 
 
-def test_unit_variances_of_a_long_uniform_record_settle() -> None:
-    """The shortcut for a filter that has settled gives what the recursion gives."""
+def test_unit_variances_of_a_long_uniform_record_become_stationary() -> None:
+    """The shortcut for a stationary filter gives the recursion's numbers."""
     long = unit_variances(4, 2, np.full(400, 0.1), 1, False)
     changing = np.full(400, 0.1)
     changing[-1] = 0.2  # never uniform to the end: no shortcut
@@ -67,7 +67,7 @@ def test_estimators_on_a_sequence_of_residuals(kind: Any) -> None:
 
 
 def test_quasi_mle_is_the_mean_of_squares() -> None:
-    """Against the formula itself: the mean of z^2 / s, the newest and the first guess included."""
+    """Against the formula: the mean of z^2 / s, including the newest and the initial guess."""
     kind = QuasiMLE()
     memory = kind.start(7.0)
     for residual in (1.0, 2.0, 3.0):
@@ -76,11 +76,11 @@ def test_quasi_mle_is_the_mean_of_squares() -> None:
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.4, np.pi / 2])
-def test_first_guess_of_an_oscillation(phase: float) -> None:
+def test_initial_diffusion_of_an_oscillation(phase: float) -> None:
     """For the derivatives w^k cos(w t + k pi/2 + phase): d^2 h averaged over the phase, if w h = 1; never zero."""
     h = 0.5
     first, second = (2.0**k * np.cos(phase + k * np.pi / 2) for k in (0, 1))
-    assert first_guess([first, second], h) == pytest.approx(0.5 * h, rel=1e-15)
+    assert initial_diffusion([first, second], h) == pytest.approx(0.5 * h, rel=1e-15)
 
 
 def test_dynamic_forgets() -> None:

@@ -1,4 +1,4 @@
-"""From a record to the numbers that the filter reads."""
+"""From a record to the data that the filter reads."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def record(**changes: Any) -> ps.Record:
 
 
 def hand_made(samples: Any, smoothness: tuple[int, ...], time: np.ndarray, **settings: Any) -> Any:
-    """The same samples as the tests make them for the textbook filter, given the inputs."""
+    """The same samples as `Case` builds them for the textbook filter, given the inputs."""
     return Case(
         model(),
         smoothness,
@@ -52,7 +52,7 @@ def test_uniform_and_smooth(substeps: int) -> None:
     np.testing.assert_allclose(samples.grid[:, -1, 0], FORCE, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(samples.inputs[:, 0, 0], FORCE, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(samples.outputs[:, 0], POSITION)
-    assert np.all(np.isnan(samples.outputs[:, 1]))  # not in the record: missing throughout
+    assert np.all(np.isnan(samples.outputs[:, 1]))  # not in the record: missing at all samples
     assert samples.rescale is None
     expected = hand_made(samples, (3, 3), 0.1 * np.arange(T), substeps=substeps)
     for name in ("unit", "scales", "step", "departure"):
@@ -78,7 +78,7 @@ def test_linear_inputs_depart_with_their_slope() -> None:
     assert not np.any(samples.inputs[..., 1:])  # a stream does not know the slope that follows the newest sample
 
 
-def test_steps_of_all_lengths() -> None:
+def test_irregular_steps() -> None:
     time = np.cumsum(np.random.default_rng(2).uniform(0.05, 0.2, T))
     ode_filter = ps.Solver(smoothness={"x": 4, "z": 1}).ode_filter(model())
     samples = prepare(record(dt=None, time=time), ode_filter, 2)

@@ -50,7 +50,7 @@ def forced(model: Any, smoothness: tuple[int, ...], dt: float, samples: int, for
 
 
 def silverbox_case() -> Case:
-    """A Duffing oscillator of the Silverbox's size: resonance at 70 Hz, 610 samples a second, 2 mV of noise."""
+    """A Duffing oscillator of the Silverbox's size: resonance at 70 Hz, 610 samples per second, 2 mV of noise."""
     dt = 1 / 610.35
     rng = np.random.default_rng(0)
     frequencies, phases = np.linspace(5, 150, 30), rng.uniform(0, 2 * np.pi, 30)
@@ -75,7 +75,7 @@ def silverbox_case() -> Case:
 
 
 def bouc_wen_case() -> Case:
-    """The benchmark's parameters, 4096 samples a second of a measured acceleration with 5 % of noise."""
+    """The benchmark's parameters, 4096 samples per second of a measured acceleration with 5 % of noise."""
     rng = np.random.default_rng(0)
     frequencies, phases = np.linspace(0.5, 100, 60), rng.uniform(0, 2 * np.pi, 60)
 
@@ -115,5 +115,5 @@ def test_energies_and_final_means_over_100_samples(make: Any) -> None:
         assert np.max(np.abs(means[:, n] - mean.astype(float)) / sd) < TOLERANCE
         velocities = [float(point.mean[1]) for point in expected.points]
         assert min(velocities) < 0 < max(velocities)  # the kinks of Bouc-Wen's model are crossed
-    # The data are informative: no other particle fares better than the truth.
+    # The data are informative: no other particle has a lower energy than the truth.
     assert np.argmin(energies.sum(axis=0)) == 0

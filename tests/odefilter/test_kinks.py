@@ -26,7 +26,7 @@ FRICTION: dict[str, tuple[Any, Any]] = {
 
 
 def slider(friction: str, steps: int, periods: int = 5, q: int = 3, force: float = FORCE, **settings: Any) -> Case:
-    """A mass on a spring, pulled to and fro over Coulomb friction; `steps` a period; no data."""
+    """A mass on a spring, driven back and forth against Coulomb friction; `steps` per period; no data."""
     law = FRICTION[friction][0]
     model = Model({"x": 2}, lambda s, u, p: {"x": u.force - 0.3 * s.dx - 2.0 * s.x - law(s.dx)})
     time = 2 * np.pi / FREQUENCY / steps * np.arange(steps * periods + 1)
@@ -65,7 +65,7 @@ def relative_error(friction: str, case: Case) -> float:
 @pytest.mark.parametrize(
     ("friction", "steps", "diffusion", "bound"),
     [
-        # friction, steps a period, diffusion, bound                measured
+        # friction, steps per period, diffusion, bound                measured
         ("none", 100, QuasiMLE(), 2e-6),  # ...................... 1.0e-6
         ("sign", 50, QuasiMLE(), 6e-2),  # ....................... 4.5e-2
         ("sign", 200, QuasiMLE(), 2e-2),  # ...................... 1.4e-2
@@ -75,13 +75,13 @@ def relative_error(friction: str, case: Case) -> float:
 def test_accuracy_with_coulomb_friction(friction: str, steps: int, diffusion: Any, bound: float) -> None:
     """q = 3, EKF1.  The bounds are the measured errors with a margin of 1.3 to 2; a better method may beat them.
 
-    The diffusion by `Dynamic()` gives the same errors; with 400 steps a period, which resolve the tanh, 1.9e-4.
+    The diffusion by `Dynamic()` gives the same errors; with 400 steps per period, which resolve the tanh, 1.9e-4.
     """
     assert relative_error(friction, slider(friction, steps, diffusion=diffusion)) < bound
 
 
 def test_sticking_and_starting_at_rest_stay_finite() -> None:
-    """A force below the friction's limit: the mass sticks, the sign chatters, and nothing breaks."""
+    """A force below the friction's limit: the mass sticks, the sign chatters, and energies stay finite."""
     case = slider("sign", 50, force=0.5, diffusion=QuasiMLE())
     rng = np.random.default_rng(0)
     case = case.change(
@@ -133,6 +133,6 @@ def test_accuracy_with_bouc_wen_hysteresis() -> None:
     x_error = np.sqrt(np.mean((found[:, 0] - exact[0]) ** 2) / np.mean(exact[0] ** 2))
     z_error = np.sqrt(np.mean((found[:, 4] - exact[2]) ** 2) / np.mean(exact[2] ** 2))
     assert np.count_nonzero(np.diff(np.sign(exact[1]))) > 10  # reversals
-    # With two steps a sample 3.9e-4 and 4.9e-4, with four 1.4e-4 and 1.2e-4: between orders 1.5 and 3.
+    # With two steps per sample 3.9e-4 and 4.9e-4, with four 1.4e-4 and 1.2e-4: between orders 1.5 and 3.
     assert x_error < 5e-3  # measured 3.0e-3
     assert z_error < 5e-3  # measured 3.3e-3

@@ -22,7 +22,7 @@ def test_components_of_mixed_orders() -> None:
     assert layout.coordinate == (0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2)
 
 
-def test_matrices_are_the_coordinates_own() -> None:
+def test_matrices_are_block_diagonal() -> None:
     layout = Layout(orders=(1, 2), smoothness=(1, 3))
     expected = np.zeros((6, 6))
     expected[:2, :2], expected[2:, 2:] = iwp.transition(1), iwp.transition(3)

@@ -12,7 +12,7 @@ from tests.odefilter.bruteforce import Joint, joint_gaussian
 from tests.odefilter.cases import Case
 from tests.odefilter.textbook import Moments
 
-# The issue asks for 1e-8.  Round-off: the brute force conditions a prior whose standard deviations are up to 1e4
+# Round-off: the brute force conditions a prior whose standard deviations are up to 1e4
 # times the posterior's, so it loses 4 digits of 16 in each standard deviation and 8 in a covariance at worst.
 TOLERANCE = 1e-8
 
@@ -68,9 +68,7 @@ def linear_case(
 
 CASES = {
     "first order": linear_case(relaxation(), (2,), 1, missing=0.2),
-    "second order, q=4, steps of all lengths": linear_case(
-        oscillator(), (4,), 2, missing=0.3, uniform=False, substeps=2
-    ),
+    "second order, q=4, irregular steps": linear_case(oscillator(), (4,), 2, missing=0.3, uniform=False, substeps=2),
     "coupled, three outputs": linear_case(coupled(), (3, 2), 3, missing=0.2, diffusion=Fixed((0.8, 1.7))),
     "restarts at jumps, substeps, diffusion estimated, model error": linear_case(
         oscillator(),
@@ -87,15 +85,15 @@ CASES = {
 }
 
 
-LONG = ("second order, q=4, steps of all lengths",)
+LONG = ("second order, q=4, irregular steps",)
 
 
 @pytest.fixture(scope="module", params=[pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in CASES])
 def traced(request: pytest.FixtureRequest) -> tuple[Case, Any, list[Joint]]:
     case = CASES[request.param]
     trajectory = case.trace()
-    # The Gaussian takes the diffusion of each step as given; for the estimators it is the one that the filter found,
-    # which the textbook filter checks elsewhere.
+    # The joint Gaussian takes the diffusion of each step as given: the filter's estimate, which other tests compare
+    # with the textbook filter's.
     joints = [joint_gaussian(case, np.array(trajectory.variance[1:, :, n]), particle=n) for n in range(case.particles)]
     return case, trajectory, joints
 
@@ -114,7 +112,7 @@ def test_energies(traced: tuple[Case, Any, list[Joint]]) -> None:
     case, trajectory, joints = traced
     expected = np.stack([joint.energies(case.samples) for joint in joints], axis=-1)
     np.testing.assert_allclose(trajectory.energy, expected, rtol=TOLERANCE, atol=TOLERANCE)
-    if case.model.orders == (1,):  # elsewhere `VectorisedFilter` is held against the textbook; compiling it is slow
+    if case.model.orders == (1,):  # other tests compare `VectorisedFilter` with the textbook; compiling it is slow
         np.testing.assert_allclose(case.energies(), expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
@@ -138,7 +136,7 @@ def test_smoothed_moments(traced: tuple[Case, Any, list[Joint]]) -> None:
 
 
 def test_innovations(traced: tuple[Case, Any, list[Joint]]) -> None:
-    """The energy is the one of the innovations; a missing output has none."""
+    """The energy is that of the innovations; a missing output has none."""
     case, trajectory, _ = traced
     v, s = np.array(trajectory.innovation), np.array(trajectory.innovation_variance)
     np.testing.assert_array_equal(np.isnan(v[..., 0]), np.isnan(case.outputs))

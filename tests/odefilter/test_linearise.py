@@ -1,4 +1,4 @@
-"""Jacobians with known zeros."""
+"""Jacobians with structural zeros, and column colouring."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_first_and_zeroth_order() -> None:
 
 
 def neighbours(x: Any) -> Any:
-    """Each output depends on its own argument and the next ones; the last argument matters to nobody."""
+    """Each output depends on its own argument and the next ones; no output depends on the last argument."""
     return jnp.stack([jnp.sin(x[i]) * x[i + 1] for i in range(7)] + [x[0] ** 2])
 
 

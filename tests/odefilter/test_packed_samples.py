@@ -10,8 +10,8 @@ import probsysid as ps
 from probsysid.inference.online import StreamTarget
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter_inputs import prepare, with_room
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.odefilter.unrolled.step import IntervalData
 from probsysid.targets import filter_target
 from probsysid.targets.batch_target import BatchTarget
 from tests import duffing

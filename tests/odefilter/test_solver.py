@@ -1,4 +1,4 @@
-"""Settings of the solver: choices, automatic ones, and the sentences when one is wrong."""
+"""Settings of the solver: explicit and automatic choices, and the error messages for wrong ones."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ def test_defaults() -> None:
 
 
 def test_steps_that_are_given_may_be_long() -> None:
-    """They get what is honest at long steps, unless something else is asked for; chosen steps keep what they had."""
+    """Given steps get the defaults that are calibrated at long steps, unless set; automatic steps get the others."""
     given = ps.Solver(substeps=1)
     assert given.linearisation == EKF1(iterations=3)
     assert given.diffusion == ps.Dynamic(1.0, shrinkage=0.5)
@@ -64,7 +64,7 @@ def test_smoothness_by_name() -> None:
         (3, None, False),
         (3, 0, True),  # held inputs: the highest derivative itself jumps
         (3, 1, True),  # linear inputs: the derivative after it jumps, which q = 3 carries for x
-        ({"x": 2, "z": 1}, 1, False),  # no component is high enough to see the jump
+        ({"x": 2, "z": 1}, 1, False),  # no component is of an order high enough for the jump to reach
     ],
 )
 def test_restarts_where_a_jump_reaches_the_state(smoothness: Any, jump_order: int | None, restarts: bool) -> None:

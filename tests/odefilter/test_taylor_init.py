@@ -1,4 +1,4 @@
-"""Taylor initialisation against derivatives worked out by hand."""
+"""Taylor-mode initialisation against derivatives computed by hand."""
 
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from probsysid.model.model import Model
 from probsysid.odefilter.diffusion import Fixed
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
-from probsysid.odefilter.taylor_init import _nested_derivative, taylor_derivatives
+from probsysid.odefilter.taylor_init import nested_derivative, taylor_derivatives
 from tests.odefilter.cases import Case
 
 # A few dozen operations on numbers of order one.
@@ -68,8 +68,8 @@ def test_third_order() -> None:
     np.testing.assert_allclose(found, [x, v, a, third, fourth, fifth], rtol=ROUNDING)
 
 
-# Functions that `jet` refuses fall back to nested forward mode; on all others the two must agree, because a wrong rule
-# of an experimental module would go unnoticed.
+# Functions that `jet` does not support fall back to nested forward mode; on all others the two must agree, because a
+# wrong rule of an experimental module would go unnoticed.
 FUNCTIONS = {
     "tan (jet refuses)": lambda x: jnp.tan(x / 3),
     "softplus (custom derivative, jet refuses)": jax.nn.softplus,
@@ -97,7 +97,7 @@ def test_taylor_mode_equals_nested_forward_mode(refused: bool) -> None:
     def by_nesting(function: Any, x: Any) -> Any:
         known = [x, function(x)]
         for k in range(1, 3):
-            known.extend(_nested_derivative(lambda s: [function(s)], [known[: k + 1]], k))
+            known.extend(nested_derivative(lambda s: [function(s)], [known[: k + 1]], k))
         return jnp.stack(known)
 
     @jax.jit
@@ -114,7 +114,7 @@ def test_taylor_mode_equals_nested_forward_mode(refused: bool) -> None:
 
 
 def test_nested_forward_mode_against_a_closed_form() -> None:
-    """x' = tan(x), which jet does not know: x'' = tan sec^2, x''' = tan sec^2 (sec^2 + 2 tan^2); compiled."""
+    """x' = tan(x), which jet does not support: x'' = tan sec^2, x''' = tan sec^2 (sec^2 + 2 tan^2); compiled."""
     x = 0.4
     t, s = np.tan(x), 1 / np.cos(x) ** 2  # t' = s t, s' = 2 t s t along the solution
     expected = [x, t, s * t, 2 * t**2 * s * t + s**2 * t]
@@ -146,11 +146,8 @@ def started(linearisation: Any) -> tuple[Case, np.ndarray, np.ndarray]:
     first = jax.tree.map(lambda leaf: leaf[0], case.sample)
     one = jax.tree.map(lambda leaf: leaf[0], case.particle)
     state = case.ode_filter.start(one, first)
-    rows = case.ode_filter.component_rows(state)
-    factor = np.array([[0.0 if entry is None else float(entry) for entry in row] for row in rows])
-    scales = case.layout.scales(0.1)
-    mean = np.array(state.mean, dtype=float) * scales
-    return case, mean, factor @ factor.T * np.outer(scales, scales)
+    mean, factor = (np.array(moment) for moment in case.ode_filter.moments(state, first))
+    return case, mean, factor @ factor.T
 
 
 def test_initial_gaussian_of_a_linear_ode_is_exact() -> None:
@@ -168,7 +165,7 @@ def test_initial_gaussian_of_a_linear_ode_is_exact() -> None:
     np.testing.assert_allclose(covariance / np.outer(sd, sd), expected / np.outer(sd, sd), atol=ROUNDING)
 
 
-def test_initial_gaussian_of_zeroth_order_knows_higher_derivatives_exactly() -> None:
+def test_with_ekf0_initial_higher_derivatives_have_no_variance() -> None:
     """EKF0 ignores how the ODE depends on the state; so the uncertainty of (x, dx) does not reach ddx."""
     case, mean, covariance = started(EKF0())
     expected = np.zeros((5, 5))

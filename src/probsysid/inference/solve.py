@@ -30,10 +30,10 @@ from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.smoother import sample_paths, smooth
 from probsysid.odefilter.smoothing.trajectory import Trajectory, refine, trace
 from probsysid.odefilter.solver import Solver
-from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,7 +104,7 @@ class SolutionMoments(NamedTuple):
 class Solution:
     """Mean, standard deviation and draws of the solution of an ODE, at chosen times."""
 
-    ode_filter: UnrolledFilter
+    ode_filter: ODEFilter
     particle: Particle
     record: Record
     trajectory: Trajectory

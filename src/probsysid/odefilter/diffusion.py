@@ -1,10 +1,10 @@
-"""How uncertain the integration is: the diffusion of each coordinate's Wiener process.
+"""Calibration: estimators of the diffusion of each coordinate's Wiener process, the size of the integration error.
 
-The filter's own evidence is how far the predicted derivative misses the ODE: the residual z.  For unit diffusion
-its variance would be s; so z^2 / s is one observation of the squared diffusion (paper, section Calibration).  The
-variance s belongs to a zeroth-order filter without data, for which it depends on the step alone: the same number
-for every particle, computed once (`unit_variances`).  A linearisation that is renewed at the corrected state has a
-residual of its own, with a variance that follows from its slopes (`UnrolledFilter._stretch`).
+The filter's evidence is the ODE residual z: the predicted highest derivative minus the vector field.  For unit
+diffusion its variance is s, so z^2 / s is one observation of the squared diffusion (paper, section Calibration).  The
+variance s is that of a zeroth-order filter (EKF0) without data, for which it depends on the step alone: one number for
+all particles, computed once (`unit_variances`).  An iterated linearisation has another residual, whose variance follows
+from its Jacobian (`residual_variance_ratio`).
 """
 
 from collections.abc import Sequence
@@ -27,30 +27,30 @@ class UnitVariance(NamedTuple):
     """Variance of the scaled ODE residual for unit diffusion."""
 
     running: Any
-    """Of a solver that has been running since the last restart."""
+    """Of a solver that has run since the last restart."""
     local: Any
-    """Of the newest step's noise alone."""
+    """From the newest step's process noise alone."""
 
 
 class Diffusion(Protocol):
-    """An estimator of one coordinate's squared diffusion, fed with its ODE residuals."""
+    """An estimator of one coordinate's squared diffusion from its ODE residuals."""
 
     def start(self, guess: Any) -> list[Any]:
-        """Memory before any step; `guess` is a squared diffusion from the first derivatives beyond the prior's."""
+        """Memory before any step; `guess` is the squared diffusion of `initial_diffusion`."""
         ...
 
     def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
-        """New memory and the squared diffusion; the coordinate is a number, or stands for each of several."""
+        """New memory and the squared diffusion.  The coordinate's index may be traced (`ArrayFilter` maps over it)."""
         ...
 
 
 @dataclass(frozen=True)
 class QuasiMLE:
-    """The running mean of z^2 / s over all steps so far: the paper's estimate, sample by sample.
+    """The quasi-maximum-likelihood estimate: the running mean of z^2 / s over all steps so far, as in the paper.
 
-    The newest residual is counted before the step is taken, and a guess from the initial state counts as one more.  The
-    first residual alone would not do: now and then it is close to zero, and a filter that is sure of a wrong first step
-    loses the truth for good.
+    The newest residual is counted before its step is taken, and the guess from the initial state counts as one more
+    observation.  The first residual alone is not enough: occasionally it is close to zero, and a filter that is certain
+    of a wrong first step does not recover.
     """
 
     def start(self, guess: Any) -> list[Any]:
@@ -64,12 +64,12 @@ class QuasiMLE:
 
 @dataclass(frozen=True)
 class Dynamic:
-    """A local mean of z^2 / s: follows kinks and bursts, forgets them again.
+    """A time-varying diffusion: an exponentially weighted mean of z^2 / s, which follows kinks and bursts.
 
     Args:
-        memory: steps after which an observation has lost all but 1/e of its weight; 0 uses the newest alone.
-        shrinkage: observations that the mean over all steps counts for.  Without it, a residual that happens to be near
-            zero looks like certainty.
+        memory: number of steps after which the weight of an observation has decayed to 1/e; 0 uses the newest alone.
+        shrinkage: number of observations that the mean over all steps counts for.  Without it, a residual that happens
+            to be near zero is taken for certainty.
     """
 
     memory: float = 0.0
@@ -88,19 +88,19 @@ class Dynamic:
     def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
         square = residual * residual
         if not self.shrinkage:
-            kept, total, weight = self._local(memory, square, unit)
-            return kept, total / weight
-        everything, mean = QuasiMLE().update(memory[:2], residual, unit, coordinate)
-        kept, total, weight = self._local(memory[2:], square, unit)
-        return [*everything, *kept], (total + self.shrinkage * mean) / (weight + self.shrinkage)
+            local, total, weight = self._local(memory, square, unit)
+            return local, total / weight
+        overall, mean = QuasiMLE().update(memory[:2], residual, unit, coordinate)
+        local, total, weight = self._local(memory[2:], square, unit)
+        return [*overall, *local], (total + self.shrinkage * mean) / (weight + self.shrinkage)
 
     def _local(self, memory: list[Any], square: Any, unit: UnitVariance) -> tuple[list[Any], Any, Any]:
-        """New memory, and the sum and number of the observations that are remembered."""
+        """New memory, and the weighted sum of the observations and the sum of their weights."""
         if not memory:
             return memory, square / unit.local, 1.0
-        keep = float(np.exp(-1 / self.memory))
+        decay = float(np.exp(-1 / self.memory))
         total, weight = memory
-        total, weight = keep * total + square / unit.running, keep * weight + 1
+        total, weight = decay * total + square / unit.running, decay * weight + 1
         return [total, weight], total, weight
 
 
@@ -109,7 +109,7 @@ class Fixed:
     """A known diffusion.
 
     Args:
-        scale: square root of the diffusion, the same for every coordinate or one a coordinate.
+        scale: square root of the diffusion, the same for every coordinate or one per coordinate.
     """
 
     scale: float | tuple[float, ...] = 1.0
@@ -124,28 +124,28 @@ class Fixed:
         return memory, scale**2
 
 
-BEYOND = 2
-"""Derivatives beyond the prior's that the first guess of a diffusion looks at."""
+EXTRA_DERIVATIVES = 2
+"""Derivatives beyond the prior's highest one that `initial_diffusion` uses."""
 
 
-def first_guess(beyond: Sequence[Any], step: Any) -> Any:
+def initial_diffusion(next_derivatives: Sequence[Any], step: Any) -> Any:
     """A squared diffusion from the two derivatives that follow the prior's highest one.
 
-    A process whose next derivative is d has increments d h of its highest one over a step, against sigma sqrt(h) for
-    the Wiener process: sigma^2 = d^2 h.  Of an oscillation the next derivative may just be zero; the one after it,
-    times h, is then at its largest.  Half of both is the mean over the phase.
+    If the next derivative is d, the highest one changes by d h over a step, against sigma sqrt(h) for the Wiener
+    process: sigma^2 = d^2 h.  The next derivative of an oscillation may momentarily be zero; the one after it, times h,
+    is then at its largest.  Half of the sum of both is the mean over the phase.
     """
-    first, second = beyond
+    first, second = next_derivatives
     return 0.5 * step * (first**2 + (step * second) ** 2)
 
 
 def unit_variances(
     smoothness: int, order: int, steps: Float[np.ndarray, " intervals"], substeps: int, restarts: bool
 ) -> Float[np.ndarray, "intervals substeps"]:
-    """Variance of the scaled ODE residual at every step, for unit diffusion, zeroth order and no data.
+    """Variance of the scaled ODE residual at every step, for unit diffusion, EKF0 and no data.
 
-    Only the derivatives from the order of the ODE upwards matter.  They are known exactly at the start, and again
-    after every restart.
+    Only the derivatives from the order of the ODE upwards matter.  They are known exactly at the start and after every
+    restart.
     """
     a = iwp.transition(smoothness)[order:, order:]
     q = iwp.process(smoothness)[order:, order:]
@@ -163,8 +163,8 @@ def unit_variances(
             covariance = a @ covariance @ a.T + q
             result[k, j] = covariance[0, 0]
             covariance = covariance - np.outer(covariance[:, 0], covariance[0, :]) / covariance[0, 0]
-        settled = np.allclose(covariance, before, rtol=1e-14, atol=0) or restarts
-        if k and settled and np.all(steps[k:] == step):
+        stationary = np.allclose(covariance, before, rtol=1e-14, atol=0) or restarts
+        if k and stationary and np.all(steps[k:] == step):
             result[k:] = result[k]
             break
     return result

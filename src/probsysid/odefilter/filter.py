@@ -17,8 +17,10 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from probsysid.model.particle import Particle
+from probsysid.odefilter.filter_state import FilterState
+from probsysid.odefilter.interval_data import IntervalData
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.odefilter.unrolled.step import FilterState, IntervalData, UnrolledFilter
 from probsysid.parallel.cpu_cache import first_level_cache
 from probsysid.parallel.sharding import ShardedFunction
 
@@ -47,7 +49,7 @@ class VectorisedFilter:
     `particles` is a `Particle` whose leaves have the particle axis last.
     """
 
-    ode_filter: UnrolledFilter
+    ode_filter: ODEFilter
     devices: int | None = None
     """How many devices to use; None for all."""
     rows: int | None = None
@@ -151,7 +153,7 @@ class VectorisedFilter:
     # The state's structure
 
     def _structure(self, particles: Particle, samples: PackedSamples) -> tuple[Any, Any]:
-        """`UnrolledFilter.structure`: finding out may mean tracing the filter several times, so it is done once."""
+        """`ODEFilter.structure`: finding out may mean tracing the filter several times, so it is done once."""
         particle, sample = _one(particles, samples)
         leaves, tree = jax.tree.flatten((particle, sample))
         key = (tree, *(leaf.shape for leaf in leaves))
@@ -167,7 +169,7 @@ class VectorisedFilter:
 
 
 @lru_cache(maxsize=32)
-def filter_for(ode_filter: UnrolledFilter, rows: int | None = None) -> VectorisedFilter:
+def filter_for(ode_filter: ODEFilter, rows: int | None = None) -> VectorisedFilter:
     """The filter of a system: the same one for the same system, so that its programs compile once a process."""
     return VectorisedFilter(ode_filter, rows=rows)
 

@@ -1,30 +1,31 @@
-"""From a record to the numbers that the filter reads at each sample."""
+"""From a record to the `IntervalData` that the filter reads at each sample."""
 
 import numpy as np
 from jaxtyping import Float
 
 from probsysid.data.record import Record
 from probsysid.model.model import Model
-from probsysid.odefilter.diffusion import BEYOND, unit_variances
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
+from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, unit_variances
+from probsysid.odefilter.interval_data import IntervalData
+from probsysid.odefilter.ode_filter import ODEFilter
 
 
 def prepare(
     record: Record,
-    ode_filter: UnrolledFilter,
+    ode_filter: ODEFilter,
     substeps: int,
     unit: Float[np.ndarray, "sample substep coordinate"] | None = None,
 ) -> IntervalData:
     """Everything that is the same for all particles, with the sample axis first.
 
     Row k belongs to sample k and to the interval that ends there; row 0 has no interval and repeats the first one's
-    step.  Where the record is a part of another one, `unit` has the variances for that one.
+    step.  If the record is a part of a longer one, `unit` holds the variances of the ODE residual within that one.
     """
     model, layout = ode_filter.model, ode_filter.layout
     model.check_inputs(record.input_names)
     used = [record.input_names.index(name) for name in model.input_names]
     steps = step_lengths(record) / substeps
-    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + BEYOND
+    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + EXTRA_DERIVATIVES
     scales = layout.scales(steps) if record.dt is None else None
     inputs = record.input_derivatives(derivatives)[:, used, :]
     before = np.maximum(np.arange(record.samples) - 1, 0)
@@ -41,7 +42,7 @@ def prepare(
 
 
 def units(
-    ode_filter: UnrolledFilter, steps: Float[np.ndarray, " interval"], substeps: int
+    ode_filter: ODEFilter, steps: Float[np.ndarray, " interval"], substeps: int
 ) -> Float[np.ndarray, "sample substep coordinate"]:
     """Variances of the ODE residual for unit diffusion; ones for the first sample, which has no interval."""
     layout = ode_filter.layout
@@ -51,23 +52,23 @@ def units(
 
 
 ROOM = 32
-"""Steps an interval that a compiled program has room for, where it has more than one."""
+"""Steps per interval that the arrays of a program with more than one step are padded to, or a multiple of it."""
 
 
 def with_room(samples: IntervalData) -> IntervalData:
-    """The same samples in arrays with room for more steps: a program for them serves any number of steps up to that."""
+    """The same samples with arrays padded to more steps: one program then serves any number of steps up to that."""
     count = samples.grid.shape[1]
     room = ROOM * -(-count // ROOM)
 
-    def widen(leaf: np.ndarray) -> np.ndarray:
+    def pad(leaf: np.ndarray) -> np.ndarray:
         return np.concatenate([leaf, np.repeat(leaf[:, -1:], room - count, axis=1)], axis=1)
 
-    return samples._replace(grid=widen(samples.grid), unit=widen(samples.unit), count=np.full(len(samples.grid), count))
+    return samples._replace(grid=pad(samples.grid), unit=pad(samples.unit), count=np.full(len(samples.grid), count))
 
 
 def _values_only(inputs: np.ndarray) -> np.ndarray:
-    """Inputs without derivatives: with restarts, higher derivatives at the start are renewed before they are used, and
-    a stream would not know them."""
+    """Inputs with zero derivatives: with restarts, the state's higher derivatives are re-initialised before they are
+    used, and an online run would not know the inputs' derivatives at the first sample."""
     return np.concatenate([inputs[..., :1], np.zeros_like(inputs[..., 1:])], axis=-1)
 
 
@@ -80,6 +81,6 @@ def step_lengths(record: Record) -> np.ndarray:
 
 
 def measured(record: Record, model: Model) -> Float[np.ndarray, "sample output"]:
-    """Outputs in the model's order; one that the record does not have is missing throughout."""
+    """Outputs in the model's order; one that the record does not have is missing (NaN) at all samples."""
     missing = np.full(record.samples, np.nan)
     return np.stack([record.outputs.get(name, missing) for name in model.output_names], axis=-1)

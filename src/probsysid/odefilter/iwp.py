@@ -5,9 +5,9 @@ In physical coordinates the transition over a step h and its noise are (paper, e
     A(h)[i, j] = h^(j-i) / (j-i)!                                  for j >= i
     Q(h)[i, j] = h^(2q+1-i-j) / ((2q+1-i-j) (q-i)! (q-j)!)
 
-whose entries span many decades.  Dividing component i by its Nordsieck scale s_i = h^(q-i+1/2) / (q-i)! leaves
-matrices that do not depend on h at all: a Pascal matrix, and Q[i, j] = 1 / (2q+1-i-j).  The filter works in these
-scaled coordinates throughout; the diffusion keeps its physical value in them.
+whose entries span many decades.  Dividing component i by its Nordsieck scale s_i = h^(q-i+1/2) / (q-i)! gives matrices
+that do not depend on h: a Pascal matrix, and Q[i, j] = 1 / (2q+1-i-j).  The filter works in these scaled coordinates
+throughout, in which the diffusion has its physical value.
 """
 
 from math import comb, factorial
@@ -33,8 +33,8 @@ def process(smoothness: int) -> Matrix:
 def process_factor(smoothness: int) -> Matrix:
     """The lower triangular square root of Q in scaled coordinates.
 
-    Q is a Cauchy matrix, 1 / (x_i + x_j) with x_i = q - i + 1/2, hopeless for a numerical Cholesky at high q.  Its
-    Schur complements are known in closed form (each elimination multiplies entry i, j by
+    Q is a Cauchy matrix, 1 / (x_i + x_j) with x_i = q - i + 1/2, too ill-conditioned for a numerical Cholesky at high
+    q.  Its Schur complements are known in closed form (each elimination multiplies entry i, j by
     (x_i - x_k)(x_j - x_k) / ((x_i + x_k)(x_j + x_k))), which gives every entry to full relative precision.
     """
     x = smoothness + 0.5 - np.arange(smoothness + 1)
@@ -47,7 +47,7 @@ def process_factor(smoothness: int) -> Matrix:
 
 
 def scale(smoothness: int, step: float | np.ndarray) -> Float[np.ndarray, "*step q+1"]:
-    """The Nordsieck scale of each component: physical = scale * scaled.  Of one step, or of many."""
+    """The Nordsieck scale of each component, for one step length or many: physical = scale * scaled."""
     q = smoothness
     return np.stack([step ** (q - i + 0.5) / factorial(q - i) for i in range(q + 1)], axis=-1)
 

@@ -1,10 +1,10 @@
-"""Where each derivative of each coordinate sits in the filter's state.
+"""The layout of the state vector: the index of each derivative of each coordinate.
 
 The state holds, coordinate by coordinate, the value and its derivatives up to the smoothness.  A component is
 
     physical   below the order of the ODE: needs an initial value (x, dx)
-    highest    at the order: what the ODE determines (ddx)
-    higher     above the order: the solver's own (dddx, ...)
+    highest    at the order: determined by the ODE (ddx)
+    higher     above the order: carried by the prior only (dddx, ...)
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from probsysid.odefilter import iwp
 
 @dataclass(frozen=True)
 class Layout:
-    """Orders and smoothnesses of the coordinates, and the indices that follow from them."""
+    """Orders and smoothnesses of the coordinates, and the indices and prior matrices that follow from them."""
 
     orders: tuple[int, ...]
     smoothness: tuple[int, ...]
@@ -56,14 +56,16 @@ class Layout:
 
     @cached_property
     def transition(self) -> Float[np.ndarray, "D D"]:
+        """A of all coordinates, in scaled coordinates: block diagonal."""
         return block_diag(*(iwp.transition(q) for q in self.smoothness))
 
     @cached_property
     def process_factor(self) -> Float[np.ndarray, "D D"]:
+        """The lower triangular square root of Q, in scaled coordinates and for unit diffusion: block diagonal."""
         return block_diag(*(iwp.process_factor(q) for q in self.smoothness))
 
     def scales(self, step: float | np.ndarray) -> Float[np.ndarray, "*step D"]:
-        """Physical value of one scaled unit of each component, for steps of this length; or of these lengths."""
+        """Nordsieck scales: the physical value of one scaled unit of each component, for one step length or many."""
         return np.concatenate([iwp.scale(q, step) for q in self.smoothness], axis=-1)
 
     def names(self, coordinates: Sequence[str]) -> tuple[str, ...]:

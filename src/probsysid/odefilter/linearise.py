@@ -1,7 +1,7 @@
-"""Linearisation of the ODE around the predicted state: EKF1 (with its Jacobian) and EKF0 (without).
+"""Linearisation of the vector field around the predicted mean: EKF1 (with its Jacobian) and EKF0 (without).
 
-EKF0 is the paper's choice (eq. EKF0).  EKF1 tells the filter that an uncertain position means an uncertain
-acceleration; without it the measured position never corrects the velocity, and parameters come out biased.
+EKF0 is the paper's choice (eq. EKF0).  With EKF1 an uncertain position implies an uncertain acceleration; without it
+the measured position never corrects the velocity, and parameter estimates are biased.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ VectorFunction = Callable[[Sequence[Any]], list[Any]]
 
 
 def jacobian(function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
-    """One row an output; `None` where the pattern says that there is no dependence.
+    """The Jacobian with one row per output, and `None` at the structural zeros of the pattern.
 
-    One forward-mode derivative an argument, with a tangent of one, is elementwise over particles and hence cheap.
+    One forward-mode derivative per argument, with a tangent of one, is elementwise over particles and hence cheap.
     """
     point = list(point)
     rows: list[Row] = [[None] * len(point) for _ in pattern]
@@ -34,11 +34,11 @@ def jacobian(function: VectorFunction, point: Sequence[Any], pattern: SparsityPa
         if not affected:
             continue
 
-        def along(value: Any, k: int = k, affected: list[int] = affected) -> list[Any]:
+        def of_argument(value: Any, k: int = k, affected: list[int] = affected) -> list[Any]:
             values = function([*point[:k], value, *point[k + 1 :]])
             return [values[i] for i in affected]
 
-        _, tangents = jax.jvp(along, (point[k],), (jnp.ones_like(point[k]),))
+        _, tangents = jax.jvp(of_argument, (point[k],), (jnp.ones_like(point[k]),))
         for i, tangent in zip(affected, tangents, strict=True):
             rows[i][k] = tangent
     return rows
@@ -46,45 +46,47 @@ def jacobian(function: VectorFunction, point: Sequence[Any], pattern: SparsityPa
 
 @lru_cache(maxsize=64)
 def colours(pattern: SparsityPattern) -> np.ndarray:
-    """A number for each argument, such that no output depends on two arguments of the same number.
+    """Greedy colouring of the Jacobian's columns: no output depends on two arguments of the same colour.
 
-    One derivative then serves all arguments of a number: the Jacobian of a chain takes as many as a mass has
-    neighbours, however long the chain.  Each argument takes the lowest number that is left to it.
+    One derivative then serves all arguments of a colour (Curtis, Powell and Reid, 1974): the Jacobian of a chain takes
+    as many as a mass has neighbours, however long the chain.  Each argument takes the lowest free colour.
     """
     depends = np.array(pattern, dtype=bool)
     clashes = (depends.T.astype(int) @ depends.astype(int)) > 0
     result = np.full(len(clashes), -1)
     for k, clash in enumerate(clashes):
         taken = set(result[clash].tolist())
-        result[k] = next(number for number in range(len(clashes)) if number not in taken)
+        result[k] = next(colour for colour in range(len(clashes)) if colour not in taken)
     return result
 
 
 def jacobian_matrix(
     function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
 ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
-    """Values and Jacobian of a function of a vector: one program for all derivatives, whatever their number."""
-    numbers = colours(pattern)
-    tangents = jnp.asarray(numbers == np.arange(max(numbers) + 1)[:, None], dtype=float)
+    """Values and Jacobian of a function of a vector: one program for all derivatives, one derivative per colour."""
+    colour = colours(pattern)
+    tangents = jnp.asarray(colour == np.arange(max(colour) + 1)[:, None], dtype=float)
     derivative = jax.vmap(lambda tangent: jax.jvp(function, (point,), (tangent,)), out_axes=(None, 1))
     values, compressed = derivative(tangents)
-    return values, jnp.where(np.array(pattern, dtype=bool), compressed[:, numbers], 0.0)
+    return values, jnp.where(np.array(pattern, dtype=bool), compressed[:, colour], 0.0)
 
 
 class Linearisation(Protocol):
-    """How the ODE's dependence on the state enters the filter."""
+    """How the vector field's dependence on the state enters the filter."""
 
     @property
     def iterations(self) -> int:
-        """How many times it is renewed at the state that it has led to."""
+        """Number of times that it is renewed at the corrected mean (iterated EKF)."""
         ...
 
-    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]: ...
+    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
+        """The Jacobian that the filter uses, as rows with structural zeros."""
+        ...
 
     def matrix(
         self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
     ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
-        """The function's values and the Jacobian that is taken for its own, as arrays."""
+        """The function's values and the Jacobian that the filter uses, as arrays."""
         ...
 
 
@@ -93,7 +95,7 @@ class EKF1:
     """First-order Taylor expansion: the full Jacobian.
 
     Args:
-        iterations: how many times it is renewed at the corrected state (iterated EKF): for steps so long that the
+        iterations: number of times that it is renewed at the corrected mean (iterated EKF), for steps so long that the
             prediction is far off.  The diffusion is then estimated from the residual of the last linearisation.
     """
 
@@ -114,7 +116,7 @@ class EKF1:
 
 @dataclass(frozen=True)
 class EKF0:
-    """Zeroth order: the Jacobian is taken as zero (paper, eq. EKF0)."""
+    """Zeroth-order Taylor expansion: the Jacobian is taken as zero (paper, eq. EKF0)."""
 
     iterations = 0
 

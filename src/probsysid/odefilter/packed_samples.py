@@ -1,4 +1,4 @@
-"""Samples as one matrix, a row each: to send it to a device costs as much as to send one array of a `IntervalData`."""
+"""Samples as one matrix, one row per sample: sending it to a device costs as much as one array of `IntervalData`."""
 
 import math
 from collections.abc import Callable
@@ -11,17 +11,17 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.packed_tree import TreeSpec
-from probsysid.odefilter.unrolled.step import IntervalData
+from probsysid.odefilter.interval_data import IntervalData
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["numbers"], meta_fields=["form"])
 @dataclass(frozen=True)
 class PackedSamples:
-    """Samples, as the filter takes them."""
+    """The `IntervalData` of many samples in one matrix, as the filter takes it."""
 
     numbers: Float[np.ndarray, "sample number"]
     form: TreeSpec
-    """Of one sample."""
+    """Tree, shapes and types of one sample."""
 
     @classmethod
     def of(cls, samples: IntervalData) -> "PackedSamples":
@@ -41,5 +41,5 @@ class PackedSamples:
         return self.form.unpack(self.numbers[k])
 
     def changed(self, change: Callable[[Any], Any]) -> "PackedSamples":
-        """With other rows of the same form."""
+        """With other rows of the same form: `change` maps the matrix to another one."""
         return replace(self, numbers=change(self.numbers))

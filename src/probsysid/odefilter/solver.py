@@ -1,4 +1,4 @@
-"""The solver's settings: one small frozen object with defaults that work."""
+"""The solver's settings, and the ODE filter that follows from them for a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,17 +11,18 @@ from probsysid.odefilter.arrays.step import ArrayFilter
 from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1, Linearisation
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 MAX_SMOOTHNESS = 11
-"""Beyond this, factors of the prior lose their meaning in double precision."""
+"""Beyond this, the prior's factors are meaningless in double precision."""
 
 LARGEST_UNROLLED = 12
-"""Components up to which the filter is unrolled; above, it works on arrays (`array_step.py`).
+"""Number of components up to which `UnrolledFilter` is used; above, `ArrayFilter`.
 
-Chains of masses, smoothness 3, seconds of processor time to compile and microseconds a particle and step: 8 components,
-unrolled 7 s and 0.1 us; 12, unrolled 24 s and 0.3 us; 16, unrolled 88 s and 0.8 us, arrays 8 s and 2.1 us.  At 16 the
-two are even after 60 million particle-steps: 1000 particles, 1000 samples, 60 sweeps.
+Chains of masses, smoothness 3, seconds of processor time to compile and microseconds per particle and step: 8
+components, unrolled 7 s and 0.1 us; 12, unrolled 24 s and 0.3 us; 16, unrolled 88 s and 0.8 us, arrays 8 s and 2.1 us.
+At 16 the two break even after 60 million particle-steps: 1000 particles, 1000 samples, 60 sweeps.
 """
 
 LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1()}
@@ -29,32 +30,32 @@ DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic(
 CONDITIONINGS = ("joint", "solver")
 
 AUTOMATIC: tuple[Linearisation, Diffusion] = EKF1(), QuasiMLE()
-"""For steps that are made short enough: a prediction is then close to the motion."""
+"""For automatic steps, which are short enough that the prediction is close to the motion."""
 
 GIVEN: tuple[Linearisation, Diffusion] = EKF1(iterations=3), Dynamic(1.0, shrinkage=0.5)
-"""For steps that may be too long: z-scores of 1.0 to 1.3 at one step a sample (docs/validation.md), for 1.5 to 1.8
-times the cost of a step."""
+"""For given steps, which may be too long: z-scores of 1.0 to 1.3 at one step per sample (docs/validation.md), at 1.5 to
+1.8 times the cost per step."""
 
 
 @dataclass(frozen=True)
 class Solver:
-    """How the ODE is integrated and how uncertain the integration is taken to be.
+    """How the ODE is integrated, and how the integration error is modelled.
 
     Args:
-        smoothness: number q of derivatives that the prior carries, at least the order of the ODE: one number, or one
-            for each coordinate by name.  `"auto"` takes the order plus two, `"paper"` plus one.
-        substeps: integration steps a sampling interval.  `"auto"` lets `identify` find out how many the data need
-            (1, 2, 4, ... 32) and is one step for `solve`.
+        smoothness: number q of derivatives in the integrated Wiener process prior, at least the order of the ODE: one
+            number, or one for each coordinate by name.  `"auto"` takes the order plus two, `"paper"` plus one.
+        substeps: integration steps per sampling interval.  With `"auto"`, `identify` determines how many the data need
+            (1, 2, 4, ... 32), and `solve` takes one.
         linearisation: `EKF1()` or `EKF0()`; or their names in lower case.  By default `EKF1()` where steps are
             automatic, and `EKF1(iterations=3)` where they are given, and so may be long.
         diffusion: `QuasiMLE()`, `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.  By default
             `QuasiMLE()` where steps are automatic, and `Dynamic(1.0, shrinkage=0.5)` where they are given.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
-            that data judge the parameters and never correct the state.
-        ode_noise: standard deviation to which the ODE is imposed, in units of the highest derivative; 0 is exactly.
-        model_error: square root of a further diffusion of the coordinates named, a prior or a number, inferred from the
-            data and added in quadrature to the numerical one: for data that disagree with the model more than noise and
-            integration allow.
+            that the data enter the likelihood of the parameters but never correct the state.
+        ode_noise: standard deviation of the ODE residual in units of the highest derivative; 0 imposes the ODE exactly.
+        model_error: square root of a further diffusion of the named coordinates, as a prior or a number: inferred from
+            the data and added in quadrature to the numerical one, for data that disagree with the model more than noise
+            and integration error allow.
     """
 
     smoothness: int | Mapping[str, int] | Literal["auto", "paper"] = "auto"
@@ -82,44 +83,47 @@ class Solver:
             raise InputError(f"substeps is {self.substeps!r}; it must be a whole number from 1, or 'auto'.")
         if not (is_real(self.ode_noise) and 0 <= self.ode_noise < float("inf")):
             raise InputError(f"ode_noise is {self.ode_noise!r}; it must be a finite number, 0 or more.")
-        for name in ("smoothness", "model_error"):  # mappings become tuples: settings are hashable
+        for name in ("smoothness", "model_error"):  # mappings become tuples, to be hashable
             if isinstance(getattr(self, name), Mapping):
                 object.__setattr__(self, name, tuple(getattr(self, name).items()))
 
     @classmethod
     def paper(cls, **changes: Any) -> "Solver":
-        """The choices of Longbottom, Champneys and Rogers: one derivative more than the order, one step a sample, EKF0,
-        quasi-MLE, a state that never sees the data.
+        """The choices of Longbottom, Champneys and Rogers: one derivative more than the order, one step per sample,
+        EKF0, quasi-MLE, and a state that is not conditioned on the data.
         """
         chosen = cls("paper", 1, linearisation=EKF0(), diffusion=QuasiMLE(), conditioning="solver")
         return replace(chosen, **changes)
 
     def layout(self, model: Model) -> Layout:
-        """The state's layout for a model, with every automatic choice made."""
+        """The state's layout for a model, with automatic choices resolved."""
         smoothness = [self._smoothness_of(name, order, model) for name, order in model.coordinates.items()]
         return Layout(model.orders, tuple(smoothness))
 
     @property
     def steps(self) -> int:
-        """Integration steps a sampling interval."""
+        """Integration steps per sampling interval."""
         return 1 if self.substeps == "auto" else int(self.substeps)
 
-    def ode_filter(self, model: Model, jump_order: int | None = None) -> UnrolledFilter:
-        """The filter for a model whose inputs' derivative of order `jump_order` jumps at samples (None: never)."""
+    def ode_filter(self, model: Model, jump_order: int | None = None) -> ODEFilter:
+        """The ODE filter for a model whose inputs' derivative of order `jump_order` jumps at samples (None: never).
+
+        Unrolled up to `LARGEST_UNROLLED` components, in arrays above.
+        """
         layout = self.layout(model)
         self._check_diffusion(model)
-        room = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
+        further = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
         assert self.linearisation is not None and not isinstance(self.linearisation, str)
         assert self.diffusion is not None and not isinstance(self.diffusion, (str, float))
-        form = UnrolledFilter if layout.size <= LARGEST_UNROLLED else ArrayFilter
-        return form(
+        filter_class = UnrolledFilter if layout.size <= LARGEST_UNROLLED else ArrayFilter
+        return filter_class(
             model,
             layout,
             self.linearisation,
             self.diffusion,
             ode_noise=float(self.ode_noise),
             joint=self.conditioning == "joint",
-            restarts=jump_order is not None and jump_order <= room,
+            restarts=jump_order is not None and jump_order <= further,
         )
 
     def _smoothness_of(self, name: str, order: int, model: Model) -> int:

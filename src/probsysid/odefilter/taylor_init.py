@@ -1,8 +1,8 @@
-"""From a Gaussian over positions and velocities to one over all derivatives that the filter carries.
+"""Taylor-mode initialisation: all derivatives in the filter's state from the initial positions and velocities.
 
-The ODE determines the highest derivative of each coordinate; differentiating the ODE in time, along its own
-solution, determines all further ones.  Taylor-mode differentiation (`jax.experimental.jet`) does this at a cost that
-grows with the square of the number of derivatives; functions that it does not know fall back to nested forward mode.
+The ODE determines the highest derivative of each coordinate; differentiating the ODE in time, along its own solution,
+determines all further ones.  Taylor-mode automatic differentiation (`jax.experimental.jet`) does this at a cost that
+grows with the square of the number of derivatives; functions that it does not support fall back to nested forward mode.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,20 +25,20 @@ def taylor_derivatives(
 
     Args:
         field: the dynamics at one particle's parameters.
-        layout: which derivatives are wanted.
+        layout: which derivatives to compute.
         physical: value of each physical component.
         inputs: for each input its value and time derivatives, at least as many as there are higher derivatives.
     """
     derivatives = _split(layout, physical)
-    wanted = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
-    for k in range(wanted + 1):
+    further = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
+    for k in range(further + 1):
         newest = _time_derivative(field, layout, derivatives, inputs, k)
         derivatives = [[*known, new] for known, new in zip(derivatives, newest, strict=True)]
     return [value for known, q in zip(derivatives, layout.smoothness, strict=True) for value in known[: q + 1]]
 
 
 def _split(layout: Layout, physical: Sequence[Any]) -> list[list[Any]]:
-    """The physical components coordinate by coordinate."""
+    """The physical components, grouped by coordinate."""
     values = list(physical)
     parts = []
     for order in layout.orders:
@@ -54,7 +54,7 @@ def _time_derivative(
     inputs: Sequence[Sequence[Any]],
     k: int,
 ) -> list[Any]:
-    """The k-th time derivative of the field along the solution, whose derivatives so far are given."""
+    """The k-th time derivative of the field along the solution, from the derivatives known so far."""
     paths = [
         known[i : i + k + 1] for known, order in zip(derivatives, layout.orders, strict=True) for i in range(order)
     ]
@@ -70,14 +70,14 @@ def _time_derivative(
     try:
         _, series = jet(function, [path[0] for path in paths], [path[1:] for path in paths])
     except (NotImplementedError, KeyError, TypeError, ValueError, AssertionError):
-        return _nested_derivative(function, paths, k)
+        return nested_derivative(function, paths, k)
     return [terms[-1] for terms in series]
 
 
-def _nested_derivative(function: Callable[..., list[Any]], paths: list[list[Any]], k: int) -> list[Any]:
-    """The same by differentiating k times the function of time whose Taylor polynomials are the paths."""
+def nested_derivative(function: Callable[..., list[Any]], paths: list[list[Any]], k: int) -> list[Any]:
+    """The same by nested forward mode: k derivatives of the function along the Taylor polynomials of its arguments."""
 
-    def along(time: Any) -> list[Any]:
+    def along_solution(time: Any) -> list[Any]:
         arguments = []
         for path in paths:
             value = path[-1]
@@ -86,7 +86,7 @@ def _nested_derivative(function: Callable[..., list[Any]], paths: list[list[Any]
             arguments.append(value)
         return function(*arguments)
 
-    derivative: Callable[[Any], list[Any]] = along
+    derivative: Callable[[Any], list[Any]] = along_solution
     for _ in range(k):
         derivative = _differentiate(derivative)
     return derivative(jnp.zeros(()))

@@ -10,8 +10,9 @@ from jaxtyping import Float
 from probsysid.data.record import Record
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.step import as_array_filter
+from probsysid.odefilter.interval_data import IntervalData
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.smoother import smooth_record
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class States:
 
 
 def smoothed_states(
-    ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData, record: Record, seed: int
+    ode_filter: ODEFilter, particles: Particle, samples: IntervalData, record: Record, seed: int
 ) -> States:
     """Smooth every particle and mix them with equal weights."""
     ode_filter = as_array_filter(ode_filter)

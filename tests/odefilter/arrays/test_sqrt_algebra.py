@@ -1,4 +1,4 @@
-"""Square-root algebra on matrices: the same numbers as row by row."""
+"""Square-root algebra on matrices: the same numbers as the unrolled algebra."""
 
 from typing import Any
 
@@ -19,21 +19,21 @@ from tests.odefilter.unrolled.test_gaussian import as_matrix, as_rows, random_fa
 ROUNDING = 1e-11
 
 
-def in_lanes(rows: np.ndarray) -> Any:
-    """The triangular factor as conditioning on something else gives it."""
+def batched(rows: np.ndarray) -> Any:
+    """The triangular factor that conditioning on an independent quantity gives."""
     other = jnp.zeros((1, rows.shape[1] + 1)).at[0, -1].set(1.0)
     wider = jnp.pad(rows, ((0, 0), (0, 1)))
     return Batched().condition(other, jnp.ones(1), wider, jnp.zeros(len(rows)))[0]
 
 
-both = pytest.mark.parametrize("triangular", [triangularise, in_lanes])
-algebras = pytest.mark.parametrize("algebra", [Batched(), Lapack()], ids=["lanes", "LAPACK"])
+both = pytest.mark.parametrize("triangular", [triangularise, batched])
+algebras = pytest.mark.parametrize("algebra", [Batched(), Lapack()], ids=["batched", "LAPACK"])
 
 
 @both
 @pytest.mark.parametrize("shape", [(1, 1), (5, 9), (17, 30), (70, 140), (100, 100)])
 def test_triangularise_is_a_cholesky_factor(shape: tuple[int, int], triangular: Any) -> None:
-    """In one piece, in two panels, and in three of a square; in lanes in one stage, in three and in many."""
+    """LAPACK in one piece, in two panels, and in three of a square; batched in one stage, in three and in many."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=shape) + 12 * np.eye(*shape)
     assert np.linalg.cond(rows) < 1e3
@@ -45,9 +45,9 @@ def test_triangularise_is_a_cholesky_factor(shape: tuple[int, int], triangular: 
 
 @both
 def test_triangularise_does_not_square_the_condition(triangular: Any) -> None:
-    """Rows that are equal to 1e-9 of their length: a Cholesky factor of L L' would leave nothing of the difference.
+    """Rows that are equal up to 1e-9 of their length: a Cholesky factor of L L' would lose the difference.
 
-    Backward stable: each row is off by a few units of its length's last digit, here 1e-16 / 1e-9 of what is left.
+    Backward stable: the error of each row is a few units of its length's last digit, here 1e-16 / 1e-9 of the rest.
     """
     rng = np.random.default_rng(1)
     common, rest = rng.normal(size=(1, 160)), rng.normal(size=(80, 160))
@@ -81,7 +81,7 @@ def test_sparse_rows_are_a_matrix(algebra: SquareRootAlgebra) -> None:
 @algebras
 @pytest.mark.parametrize(("rows", "inner"), [(0, 3), (2, 0), (2, 3)])
 def test_products_may_be_empty(rows: int, inner: int, algebra: SquareRootAlgebra) -> None:
-    """A state without components beyond the physical ones has nothing to multiply."""
+    """A state without higher components has an empty product."""
     rng = np.random.default_rng(5)
     matrix, other = rng.normal(size=(4, rows, inner)), rng.normal(size=(4, inner, 5))
     np.testing.assert_allclose(jax.vmap(algebra.product)(matrix, other), matrix @ other, rtol=1e-14)
@@ -89,49 +89,49 @@ def test_products_may_be_empty(rows: int, inner: int, algebra: SquareRootAlgebra
 
 @algebras
 @pytest.mark.parametrize("residuals", [1, 3])
-def test_condition_is_the_one_row_by_row(residuals: int, algebra: SquareRootAlgebra) -> None:
+def test_condition_agrees_with_the_unrolled_algebra(residuals: int, algebra: SquareRootAlgebra) -> None:
     rng = np.random.default_rng(residuals)
     rows, means = random_factor(rng, 5, 12), rng.normal(size=5)
-    seen, misses = random_factor(rng, residuals, 12), rng.normal(size=residuals)
-    assert np.linalg.cond(np.concatenate([seen, rows])) < 1e3
-    expected, expected_means = gaussian.condition(as_rows(seen), list(misses), as_rows(rows), list(means))
-    found, found_means = algebra.condition(*map(jnp.asarray, (seen, misses, rows, means)))
+    known, residual_values = random_factor(rng, residuals, 12), rng.normal(size=residuals)
+    assert np.linalg.cond(np.concatenate([known, rows])) < 1e3
+    expected, expected_means = gaussian.condition(as_rows(known), list(residual_values), as_rows(rows), list(means))
+    found, found_means = algebra.condition(*map(jnp.asarray, (known, residual_values, rows, means)))
     np.testing.assert_allclose(found, as_matrix(gaussian.triangularise(expected)), rtol=ROUNDING, atol=ROUNDING)
     np.testing.assert_allclose(found_means, np.array(expected_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
 
 
-def test_nothing_is_learnt_from_a_quantity_without_variance() -> None:
+def test_a_quantity_without_variance_carries_no_information() -> None:
     lower = jnp.array([[2.0, 0.0], [1.0, 0.0]])
     np.testing.assert_allclose(solve_lower(lower, jnp.array([4.0, 7.0])), [2.0, -2.0])
     np.testing.assert_allclose(solve_lower(jnp.zeros((1, 1)), jnp.array([7.0])), [0.0])
 
 
 @algebras
-def test_observe_is_the_one_row_by_row(algebra: SquareRootAlgebra) -> None:
+def test_observe_agrees_with_the_unrolled_algebra(algebra: SquareRootAlgebra) -> None:
     """Three outputs, the second one missing."""
     rng = np.random.default_rng(4)
     rows, means = random_factor(rng, 5, 8), rng.normal(size=5)
-    seen, predictions = random_factor(rng, 3, 8), rng.normal(size=3)
+    known, predictions = random_factor(rng, 3, 8), rng.normal(size=3)
     observed, noise = np.array([0.3, np.nan, -1.2]), np.array([0.1, 0.2, 0.3])
     energy, innovations, new_rows, new_means = gaussian.observe(
-        as_rows(seen), list(predictions), list(observed), list(noise), as_rows(rows), list(means)
+        as_rows(known), list(predictions), list(observed), list(noise), as_rows(rows), list(means)
     )
-    found = algebra.observe(*map(jnp.asarray, (seen, predictions, observed, noise, rows, means)))
+    found = algebra.observe(*map(jnp.asarray, (known, predictions, observed, noise, rows, means)))
     np.testing.assert_allclose(found[0], energy, rtol=ROUNDING)
     np.testing.assert_allclose(np.stack(found[1]), np.array(innovations, dtype=float).T, rtol=ROUNDING)
     np.testing.assert_allclose(found[2], as_matrix(new_rows), rtol=ROUNDING, atol=ROUNDING)
     np.testing.assert_allclose(found[3], np.array(new_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
 
 
-def test_lanes_are_one_particle_each() -> None:
-    """Mapped over particles, with some arguments the same for all, as one by one; a lost one touches no other."""
+def test_batched_particles_are_independent() -> None:
+    """Mapped over particles, with some arguments shared, as one by one; a NaN particle does not affect the others."""
     rng = np.random.default_rng(3)
     rows, means = rng.normal(size=(4, 5, 12)), rng.normal(size=(4, 5))
     rows[2] = np.nan
-    seen, misses = rng.normal(size=(2, 12)), rng.normal(size=(4, 2))
+    known, residual_values = rng.normal(size=(2, 12)), rng.normal(size=(4, 2))
     condition = Batched().condition
-    factors, found = jax.vmap(condition, in_axes=(None, 0, 0, 0))(seen, misses, rows, means)
+    factors, found = jax.vmap(condition, in_axes=(None, 0, 0, 0))(known, residual_values, rows, means)
     for k in (0, 1, 3):
-        factor, mean = condition(*map(jnp.asarray, (seen, misses[k], rows[k], means[k])))
+        factor, mean = condition(*map(jnp.asarray, (known, residual_values[k], rows[k], means[k])))
         np.testing.assert_allclose(factors[k], factor, rtol=ROUNDING, atol=ROUNDING)
         np.testing.assert_allclose(found[k], mean, rtol=ROUNDING, atol=ROUNDING)

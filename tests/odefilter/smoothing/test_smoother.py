@@ -1,4 +1,4 @@
-"""Looking back: dense output and sample paths.  (Smoothed moments at the steps: test_linear_gaussian.py.)"""
+"""Smoothing: dense output and sample paths.  (Smoothed moments at the steps: test_linear_gaussian.py.)"""
 
 from typing import Any, NamedTuple
 
@@ -9,10 +9,9 @@ import pytest
 from probsysid.model.model import Model
 from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.diffusion import Fixed, QuasiMLE
-from probsysid.odefilter.smoothing import chunking
 from probsysid.odefilter.smoothing.chunking import padded_slice
-from probsysid.odefilter.smoothing.smoother import _programs, sample_paths, smooth, smooth_record
-from probsysid.odefilter.smoothing.trajectory import Trajectory, _tracer, refine
+from probsysid.odefilter.smoothing.smoother import sample_paths, smooth, smooth_record, smoother_programs
+from probsysid.odefilter.smoothing.trajectory import Trajectory, filter_programs, refine
 from tests.odefilter.bruteforce import Joint, joint_gaussian
 from tests.odefilter.cases import Case
 from tests.odefilter.loops import moved_in_loops
@@ -75,7 +74,7 @@ def test_sample_paths_have_the_joint_gaussians_moments(dense: Dense) -> None:
         exact = joint.smoothed(i)
         sd = np.sqrt(np.diag(exact.covariance))
         z = (paths[:, i] - exact.mean) / sd
-        # About 300 numbers are looked at in all: 4.5 standard errors are exceeded by chance once in 500 runs.
+        # About 300 numbers are compared: 4.5 standard errors are exceeded by chance once in 500 runs.
         assert np.max(np.abs(np.mean(z, axis=0))) < 4.5 / np.sqrt(DRAWS)
         correlation = exact.covariance / np.outer(sd, sd)
         # Variance of the product of two standard normals with correlation r: 1 + r^2.
@@ -89,11 +88,11 @@ def test_sample_paths_have_the_joint_gaussians_moments(dense: Dense) -> None:
             assert np.max(np.abs(z.T @ other / DRAWS - cross) / error) < 4.5
 
 
+# Not with restarts: where inputs jump, the highest derivative belongs to the input before the jump.
+@pytest.mark.parametrize("dense", [False], indirect=True, ids=["smooth input"])
 def test_sample_paths_satisfy_the_ode_at_the_steps(dense: Dense) -> None:
-    """Exact conditioning leaves no variance in the residual, so no draw may have any: only round-off."""
+    """Exact conditioning leaves no variance in the residual, so every draw has only round-off."""
     case, trajectory, _, _ = dense
-    if case.restarts:
-        return  # where inputs jump, the highest derivative belongs to the input before the jump
     paths = np.array(sample_paths(jax.random.key(1), trajectory, case.layout, 50))[..., 1]
     at_steps = np.searchsorted(trajectory.time, case.time)[1:]
     x, dx, ddx = (paths[:, at_steps, i] for i in range(3))
@@ -102,7 +101,7 @@ def test_sample_paths_satisfy_the_ode_at_the_steps(dense: Dense) -> None:
 
 
 def two_coordinates() -> Case:
-    """Two relaxations that know nothing of each other, each with its own output."""
+    """Two independent relaxations, each with its own output."""
     model = Model(
         {"x": 1, "y": 2},
         lambda s, u, p: {"x": -0.8 * s.x**3, "y": -1.5 * s.y - 0.2 * s.dy},
@@ -141,7 +140,7 @@ def alone(case: Case, coordinate: int) -> Case:
 
 @pytest.mark.long
 def test_independent_coordinates_stay_independent() -> None:
-    """A published library draws them with one and the same noise.  Here they are uncorrelated, exactly and in draws."""
+    """A published library draws them with the same noise.  Here they are uncorrelated, exactly and in draws."""
     case = two_coordinates()
     trajectory = case.trace()
     smoothed = smooth(trajectory, case.layout)
@@ -156,7 +155,7 @@ def test_independent_coordinates_stay_independent() -> None:
     drawn = np.einsum("npi,npj->pij", z, z) / DRAWS
     # 36 correlations of zero: standard error 1 / sqrt(draws).
     assert np.max(np.abs(drawn[:, first, second])) < 4.5 / np.sqrt(DRAWS)
-    # Each alone gives the same marginals: round-off apart.
+    # Each alone gives the same marginals up to round-off.
     for coordinate, part in enumerate((first, second)):
         single = alone(case, coordinate)
         found = smooth(single.trace(), single.layout)
@@ -165,7 +164,7 @@ def test_independent_coordinates_stay_independent() -> None:
 
 
 def test_without_joint_conditioning_smoothing_ignores_the_data() -> None:
-    """`joint=False`: data judge the parameters, the state never sees them."""
+    """`joint=False`: data enter the likelihood, and the state is not conditioned on them."""
     case = linear_case(relaxation(), (2,), 14, joint=False, diffusion=Fixed(0.8))
     trajectory = case.trace()
     smoothed: Any = smooth(trajectory, case.layout)
@@ -176,49 +175,51 @@ def test_without_joint_conditioning_smoothing_ignores_the_data() -> None:
 
 
 @pytest.mark.parametrize("substeps", [1, 2])
-def test_what_is_kept_is_written_in_place(substeps: int) -> None:
-    """A step that moved everything kept of a stretch would take the longer, the longer the stretch."""
+def test_results_of_a_chunk_are_written_in_place(substeps: int) -> None:
+    """If every step copied all results of the chunk, its cost would grow with the chunk's length."""
     case = linear_case(oscillator(), (3,), 11, samples=150, missing=0.2, restarts=True, substeps=substeps)
-    begin, go_on = _tracer(as_array_filter(case.ode_filter))
-    state, *_ = begin(case.particle, padded_slice(case.sample, 0, 150, 1))
-    program = go_on.lower(state, case.particle, padded_slice(case.sample, 1, 150, 149)).compile().as_text()
+    start, advance = filter_programs(as_array_filter(case.ode_filter))
+    state, *_ = start(case.particle, padded_slice(case.sample, 0, 150, 1))
+    program = advance.lower(state, case.particle, padded_slice(case.sample, 1, 150, 149)).compile().as_text()
     assert "f64[149," in program
     assert moved_in_loops(program, 149) == []
 
 
-STRETCHED = {
+CHUNKED = {
     "irregular steps": {"uniform": False, "missing": 0.2},
     "restarts": {"restarts": True, "substeps": 2},
 }
 
 
-@pytest.mark.parametrize("name", STRETCHED)
-def test_stretches_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In stretches of 4 points, the last of them filled up, as in one of 256: the same operations on the same numbers,
-    vectorised in another way."""
-    case = linear_case(oscillator(), (3,), 15, samples=12, **STRETCHED[name])
+@pytest.mark.parametrize("name", CHUNKED)
+def test_results_do_not_depend_on_the_chunk_length(name: str) -> None:
+    """Chunks of 4 points, the last of them padded, as one of 256: the same operations on the same numbers, vectorised
+    differently."""
+    case = linear_case(oscillator(), (3,), 15, samples=12, **CHUNKED[name])
     whole = case.trace()
     states = smooth(whole, case.layout)
-    monkeypatch.setattr(chunking, "LONGEST", 4)
-    pieces = case.trace()
-    pairs = zip(jax.tree.leaves((pieces, smooth(pieces, case.layout))), jax.tree.leaves((whole, states)), strict=True)
-    for found, expected in pairs:
+    pieces = case.trace(longest_chunk=4)
+    found_leaves = jax.tree.leaves((pieces, smooth(pieces, case.layout, longest_chunk=4)))
+    for found, expected in zip(found_leaves, jax.tree.leaves((whole, states)), strict=True):
+        # Seen: no difference at all.  Another vectorisation may round differently, 1e-16 per operation.
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.nanmax(np.abs(expected)))
 
 
-@pytest.mark.parametrize("name", STRETCHED)
-def test_a_record_is_smoothed_as_the_joint_gaussian(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each stretch of two samples is filtered again on the way back, the last one filled up.  All particles are the
-    same: the same moments for all, and a draw of the path for each."""
+@pytest.mark.parametrize("name", CHUNKED)
+def test_a_record_is_smoothed_as_the_joint_gaussian(name: str) -> None:
+    """Each chunk of two samples is filtered again on the way back, the last one padded.  All particles are equal: the
+    same moments for all, and a draw of the path for each."""
     copies = 4000
-    case = linear_case(oscillator(), (3,), 17, samples=8, **STRETCHED[name])
+    case = linear_case(oscillator(), (3,), 17, samples=8, **CHUNKED[name])
     alike = ("noise", "initial_mean", "initial_sd")
     case = case.change(
         parameters={"rate": np.repeat(case.parameters["rate"][:1], copies)},
         **{field: np.repeat(getattr(case, field)[:, :1], copies, axis=1) for field in alike},
     )
-    monkeypatch.setattr(chunking, "LONGEST", 2 * case.substeps)
-    found = smooth_record(jax.random.key(3), as_array_filter(case.ode_filter), case.particle, case.sample, case.time)
+    ode_filter = as_array_filter(case.ode_filter)
+    found = smooth_record(
+        jax.random.key(3), ode_filter, case.particle, case.sample, case.time, longest_chunk=2 * case.substeps
+    )
     joint = joint_gaussian(case, np.full(((case.samples - 1) * case.substeps, 1), 0.64))
     at = case.substeps * np.arange(case.samples)
     exact = [joint.smoothed(i) for i in at]
@@ -228,7 +229,7 @@ def test_a_record_is_smoothed_as_the_joint_gaussian(name: str, monkeypatch: pyte
     assert np.max(np.abs(found.mean - means[..., None]) / size[:, None]) < 1e-9
     assert np.max(np.abs(found.sd - sds[..., None]) / size[:, None]) < 1e-9
     z = (found.path - means[..., None]) / np.maximum(sds, 1e-9 * size)[..., None]
-    # Some 200 numbers are looked at in all: 4.5 standard errors are exceeded by chance once in 700 runs.
+    # About 200 numbers are compared: 4.5 standard errors are exceeded by chance once in 700 runs.
     assert np.max(np.abs(np.mean(z, axis=-1))) < 4.5 / np.sqrt(copies)
     for k, i in enumerate(at):
         for other in range(k, min(k + 2, case.samples)):
@@ -241,12 +242,12 @@ def test_a_record_is_smoothed_as_the_joint_gaussian(name: str, monkeypatch: pyte
 
 
 def test_records_of_all_lengths_share_their_programs() -> None:
-    """A stream that is looked at again and again would compile anew each time."""
+    """Otherwise a stream would compile again each time its states are asked for."""
     model, compiled = oscillator(), []
     for samples in (5, 9, 300):
         case = linear_case(model, (3,), 16, samples=samples)
         trajectory = case.trace()
         smooth(trajectory, case.layout)
-        programs = (*_tracer(case.ode_filter), *_programs(case.layout, 0, None))
+        programs = (*filter_programs(case.ode_filter), *smoother_programs(case.layout, 0, None))
         compiled.append([program._cache_size() for program in programs])
     assert compiled[0] == compiled[1] == compiled[2]

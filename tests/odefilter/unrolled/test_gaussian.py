@@ -75,14 +75,14 @@ def test_condition_is_the_textbook_update_without_noise(seed: int, residuals: in
     rng = np.random.default_rng(seed)
     rows, mean = random_factor(rng, 4, 7), rng.normal(size=4)
     weights, miss = random_factor(rng, residuals, 4, zeros=0.2), rng.normal(size=residuals)
-    seen = weights @ rows
-    assert np.linalg.cond(seen) < 1e3
-    new_rows, new_mean = gaussian.condition(as_rows(seen), list(miss), as_rows(rows), list(mean))
+    residual_rows = weights @ rows
+    assert np.linalg.cond(residual_rows) < 1e3
+    new_rows, new_mean = gaussian.condition(as_rows(residual_rows), list(miss), as_rows(rows), list(mean))
     expected, _ = textbook_condition(Moments(mean, rows @ rows.T), weights, miss, np.zeros(residuals), DOUBLES)
     np.testing.assert_allclose(np.array(new_mean, dtype=float), expected.mean.astype(float), atol=ROUNDING)
     new_rows = as_matrix(new_rows)
     np.testing.assert_allclose(new_rows @ new_rows.T, expected.covariance.astype(float), atol=ROUNDING)
-    # Exact conditioning leaves no variance at all in what was seen.
+    # Exact conditioning leaves no variance in the conditioned quantities.
     assert np.max(np.abs(weights @ new_rows)) < ROUNDING
 
 
@@ -117,7 +117,7 @@ def test_observe_is_the_textbook_update_of_all_outputs_at_once(seed: int, missin
 
 
 def test_observe_a_state_known_exactly() -> None:
-    """Rows that are zero by structure: the energy is the noise's alone and the state stays."""
+    """Rows of structural zeros: the energy is that of the noise alone, and the state does not change."""
     energy, _, rows, mean = gaussian.observe([[None]], [1.0], [1.5], [0.25], [[None]], [2.0])
     assert float(energy) == pytest.approx(0.5 * np.log(2 * np.pi * 0.25**2) + 0.5 * 4, rel=1e-14)
     assert rows == [[None]] and float(mean[0]) == 2.0

@@ -1,7 +1,8 @@
-"""Matrix algebra by LAPACK, for large states: one particle after the other."""
+"""Matrix algebra with LAPACK, for large states: one particle after the other."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -11,21 +12,23 @@ from jaxtyping import Array, Float
 from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 
 PANEL_ENTRIES = 8192
-"""Largest matrix that is handed to LAPACK whole.  From the next entry on OpenBLAS splits rank-one updates over threads,
+"""Entries of the largest matrix passed to LAPACK whole.  Above it OpenBLAS splits rank-one updates over threads,
 which wait for each other at every column: 140 x 80 numbers took 0.6 ms of processor time on an idle machine and up to
 15 ms on a busy one, in panels 0.25 ms."""
 
 PANEL_ROWS = 40
-"""Rows a panel of a larger matrix.  For 80 x 140 and 100 x 180 numbers, 20 to 40 are equally good."""
+"""Rows per panel of a larger matrix.  For 80 x 140 and 100 x 180 numbers, 20 to 40 are equally fast."""
 
 
+@final
+@dataclass(frozen=True)
 class Lapack(SquareRootAlgebra):
     """Operations on the matrices of one particle."""
 
-    def over(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def for_one_particle(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
-    def side_by_side(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def for_all_particles(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.vmap(function, in_axes=-1, out_axes=-1)
 
     def _constant(self, matrix: np.ndarray) -> Any:
@@ -51,15 +54,15 @@ class Lapack(SquareRootAlgebra):
         missing = rows.shape[0] - rows.shape[1]
         return triangularise(jnp.pad(rows, ((0, 0), (0, missing))) if missing > 0 else rows)
 
-    def _over_lower(self, matrix: Any, lower: Any) -> Any:
+    def _right_solve(self, matrix: Any, lower: Any) -> Any:
         return solve_lower(lower, matrix.T, transposed=True).T
 
 
 def triangularise(rows: Float[Array, "row column"]) -> Float[Array, "row row"]:
-    """The lower triangular factor of the same Gaussian, its diagonal not negative; at least as many columns as rows.
+    """The lower triangular factor of the same Gaussian, with a non-negative diagonal; `rows` is square or wide.
 
-    Householder reflections within a panel of rows; what the panel says about the rows below is removed from them as in
-    modified Gram-Schmidt, which is as good: the square L L' is never formed.
+    Householder reflections within a panel of rows; the panel is projected out of the rows below as in block modified
+    Gram-Schmidt, which is as accurate: the square L L' is never formed.
     """
     count, columns = rows.shape
     whole = count * columns <= PANEL_ENTRIES
@@ -82,8 +85,8 @@ def triangularise(rows: Float[Array, "row column"]) -> Float[Array, "row row"]:
 def solve_lower(
     lower: Float[Array, "row row"], values: Float[Array, "row *more"], *, transposed: bool = False
 ) -> Float[Array, "row *more"]:
-    """inverse(lower), or its transpose, @ values; nothing is learnt from a quantity without variance."""
+    """inverse(lower), or its transpose, @ values; a quantity without variance (zero pivot) carries no information."""
     known = jnp.diagonal(lower) == 0
     safe = lower + jnp.diag(jnp.where(known, 1.0, 0.0))
-    heard = jnp.where(known.reshape(-1, *[1] * (values.ndim - 1)), 0.0, values)
-    return jax.scipy.linalg.solve_triangular(safe, heard, lower=True, trans=int(transposed))
+    informative = jnp.where(known.reshape(-1, *[1] * (values.ndim - 1)), 0.0, values)
+    return jax.scipy.linalg.solve_triangular(safe, informative, lower=True, trans=int(transposed))

@@ -1,11 +1,11 @@
-"""Square-root algebra on matrices, for one particle: `gaussian.py` for states of many components.
+"""Square-root Kalman algebra on matrices, for one particle: `gaussian.py` for states of many components.
 
-A factor is one array here, a row a quantity, and what `gaussian.py` unrolls is done by a few operations on whole
-matrices.  The program is then as long for a hundred components as for ten.  The textbook form of each formula stands
-with its counterpart in `gaussian.py`; the tests hold the two equal.
+A factor is one array here, with one row per quantity, and a few operations on whole matrices replace what `gaussian.py`
+unrolls.  The program is then as long for a hundred components as for ten.  The textbook form of each formula is given
+with its counterpart in `gaussian.py`; tests check that the two agree.
 
-The formulas stand here; how matrices are multiplied and made triangular depends on their size: `lanes.py` for those of
-middling size, `lapack.py` for large ones.
+The formulas are here; how matrices are multiplied and triangularised depends on their size: `batched.py` for medium
+ones, `lapack.py` for large ones.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from probsysid.odefilter.unrolled.gaussian import Innovation
 
 
 class SparseRows(NamedTuple):
-    """A constant matrix with few entries a row: as it is, where they are, and what they are."""
+    """A constant matrix with few nonzeros per row: dense, and as the columns and values of its nonzeros."""
 
     matrix: np.ndarray
     columns: np.ndarray
@@ -36,26 +36,27 @@ class SparseRows(NamedTuple):
 
 
 class SquareRootAlgebra(ABC):
-    """The formulas, for one particle.
+    """The formulas of the filter, for one particle, and of the smoother.
 
-    A way of computing supplies the operations below, whose arrays may have an axis of particles after the others, and
-    `over`, which gets from one to the other.  The laws at the end are made of these operations and nothing else, for
-    `side_by_side`.
+    A subclass supplies the primitive operations, whose arrays may have a particle axis after the others, and two
+    wrappers.  `for_one_particle` turns a function made of the operations into one of a single particle's arrays, which
+    `jax.vmap` maps over particles; the filter's formulas are wrapped by it.  The smoother's conditionals, at the end,
+    are made of the operations alone and are to be wrapped by `for_all_particles`.
     """
 
-    # Operations
+    # Primitive operations
 
     @abstractmethod
-    def over(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function made of these operations as one of a single particle's arrays."""
+    def for_one_particle(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function made of these operations as a function of a single particle's arrays."""
 
     @abstractmethod
-    def side_by_side(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function made of these operations as one of all particles' arrays, whose axis is last."""
+    def for_all_particles(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function made of these operations as a function of all particles' arrays, whose particle axis is last."""
 
     @abstractmethod
     def _constant(self, matrix: np.ndarray) -> Any:
-        """Something that is the same for all particles."""
+        """A matrix that is the same for all particles, to be broadcast against those of particles."""
 
     @abstractmethod
     def _times(self, sparse: SparseRows, values: Any) -> Any:
@@ -75,40 +76,44 @@ class SquareRootAlgebra(ABC):
 
     @abstractmethod
     def _lower(self, rows: Any) -> Any:
-        """The lower triangular factor of the same Gaussian, square."""
+        """The square lower triangular factor of the same Gaussian: L with L L' = rows rows'."""
 
     @abstractmethod
-    def _over_lower(self, matrix: Any, lower: Any) -> Any:
-        """`matrix @ inverse(lower)`, and nothing along a quantity without variance."""
+    def _right_solve(self, matrix: Any, lower: Any) -> Any:
+        """`matrix @ inverse(lower)`; zero in the columns of a quantity without variance."""
 
     # Formulas
 
     def times(self, sparse: SparseRows, values: Float[Array, "column *more"]) -> Float[Array, "row *more"]:
         """A constant matrix times values."""
-        return self.over(partial(self._times, sparse))(values)
+        return self.for_one_particle(partial(self._times, sparse))(values)
 
     def product(
         self, matrix: Float[Array, "row inner"], other: Float[Array, "inner *more"]
     ) -> Float[Array, "row *more"]:
         """`matrix @ other`."""
-        return self.over(self._product)(matrix, other)
+        return self.for_one_particle(self._product)(matrix, other)
 
     def predict(
         self,
         transition: SparseRows,
-        noise: Float[np.ndarray, "wanted noise"],
+        noise: Float[np.ndarray, "predicted noise"],
         factor: Float[Array, "free free"],
-        jacobian: Float[Array, "given physical"],
-        sigma: Float[Array, "wanted"],
-    ) -> Float[Array, "wanted column"]:
-        """[A L, sigma sqrt(Q)] of the wanted components; the last rows of L are the Jacobian times its first ones."""
+        jacobian: Float[Array, "determined physical"],
+        sigma: Float[Array, "predicted"],
+    ) -> Float[Array, "predicted column"]:
+        """[A L, sigma sqrt(Q)] of the predicted components.
+
+        L has the rows of `factor`, then those of the components that the exact ODE determines: the Jacobian times the
+        rows of the physical components, which are the first ones.
+        """
 
         def predicted(factor: Any, jacobian: Any, sigma: Any) -> Any:
-            given = [self._product(jacobian, factor[: jacobian.shape[1]])] if len(jacobian) else []
-            moved = self._times(transition, jnp.concatenate([factor, *given]))
-            return jnp.concatenate([moved, self._constant(noise) * sigma[:, None]], axis=1)
+            determined = [self._product(jacobian, factor[: jacobian.shape[1]])] if len(jacobian) else []
+            propagated = self._times(transition, jnp.concatenate([factor, *determined]))
+            return jnp.concatenate([propagated, self._constant(noise) * sigma[:, None]], axis=1)
 
-        return self.over(predicted)(factor, jacobian, sigma)
+        return self.for_one_particle(predicted)(factor, jacobian, sigma)
 
     def condition(
         self,
@@ -117,23 +122,25 @@ class SquareRootAlgebra(ABC):
         rows: Float[Array, "row column"],
         means: Float[Array, "row"],
     ) -> tuple[Float[Array, "row row"], Float[Array, "row"]]:
-        """Condition exactly (without noise) on all residuals being zero; returns a lower triangular factor and the
-        means.
+        """Condition exactly (without noise) on all residuals being zero: a lower triangular factor, and the means.
 
-        In the triangular factor of residuals and rows together, the columns after the residuals' are what is left.
+        In the triangular factor of residuals and rows together, the columns after the residuals' are the posterior's.
         """
-        return self.over(self._condition)(residual_rows, residuals, rows, means)
+        return self.for_one_particle(self._condition)(residual_rows, residuals, rows, means)
 
     def condition_on_rate(
         self,
-        rows: Float[Array, "wanted column"],
+        rows: Float[Array, "predicted column"],
         slopes: Float[Array, "rate physical"],
         spread: Float[Array, "rate rate"],
         residuals: Float[Array, "rate"],
         means: Float[Array, "free"],
     ) -> tuple[Float[Array, "free free"], Float[Array, "free"]]:
-        """Condition on rates being what the slopes make of the physical components, up to a spread; without columns in
-        it, exactly.  Rows are those of rates, then of all free components, physical ones first."""
+        """Condition on the linearised ODE: rate = slopes @ physical, up to noise with the factor `spread`.
+
+        A spread without columns imposes the ODE exactly.  Rows are those of the rates (highest derivatives), then those
+        of all free components, physical ones first.
+        """
 
         def conditioned(rows: Any, slopes: Any, spread: Any, residuals: Any, means: Any) -> tuple[Any, Any]:
             count, columns = spread.shape[:2]
@@ -144,7 +151,7 @@ class SquareRootAlgebra(ABC):
                 free = jnp.pad(free, [(0, 0), (0, columns), *[(0, 0)] * (free.ndim - 2)])
             return self._condition(residual_rows, residuals, free, means)
 
-        return self.over(conditioned)(rows, slopes, spread, residuals, means)
+        return self.for_one_particle(conditioned)(rows, slopes, spread, residuals, means)
 
     def observe(
         self,
@@ -166,12 +173,12 @@ class SquareRootAlgebra(ABC):
             (rows, means), (energies, innovations) = lax.scan(self._update, start, (jnp.arange(count), *data))
             return jnp.sum(energies, axis=0), innovations, rows[count:], means[count:]
 
-        return self.over(observed)(output_rows, rows, predictions, means, jnp.asarray(observations), noise)
+        return self.for_one_particle(observed)(output_rows, rows, predictions, means, jnp.asarray(observations), noise)
 
     def _update(
         self, carry: tuple[Any, Any], item: tuple[Any, Any, Any]
     ) -> tuple[tuple[Any, Any], tuple[Any, Innovation]]:
-        """Rows and values given one output more; its energy and innovation."""
+        """Rows and values conditioned on one more output; its energy and innovation."""
         everything, values = carry
         k, observed, r = item
         row, predicted = everything[k], values[k]
@@ -183,62 +190,64 @@ class SquareRootAlgebra(ABC):
         shrink = jnp.where(present, 1 / (variance + r * jnp.sqrt(variance)), 0.0)
         covariances = self._dot(everything, row)
         carry = everything - (covariances * shrink)[:, None] * row, values + covariances * correction
-        seen = Innovation(jnp.where(present, innovation, jnp.nan), variance, correction * jnp.sqrt(variance))
-        return carry, (energy, seen)
+        measured = jnp.where(present, innovation, jnp.nan)
+        return carry, (energy, Innovation(measured, variance, correction * jnp.sqrt(variance)))
 
-    # Laws of one state given another
+    # Conditionals of one state given another
 
-    def predicted(self, transition: "Transition", mean: Any, factor: Any, sigma: Any) -> tuple[Any, Any]:
-        """The state after a step."""
-        return self._times(transition.matrix, mean), self._lower(self._arriving(transition, factor, sigma))
+    def predict_gaussian(self, transition: "Transition", mean: Any, factor: Any, sigma: Any) -> tuple[Any, Any]:
+        """Mean A m and triangular factor of A P A' + sigma^2 Q."""
+        return self._times(transition.matrix, mean), self._lower(self._predicted_rows(transition, factor, sigma))
 
     def revert(self, transition: "Transition", mean: Any, factor: Any, sigma: Any) -> "GaussianConditional":
-        """The state given the one after a step."""
-        arriving = self._arriving(transition, factor, sigma)
-        staying = jnp.concatenate([factor, jnp.zeros_like(factor)], axis=1)
-        gain, rest = self._given(arriving, staying)
-        return GaussianConditional(gain, mean - self._product(gain, self._times(transition.matrix, mean)), rest)
+        """Backward kernel: the state given the one after a step, with gain G = P A' (A P A' + sigma^2 Q)^(-1)."""
+        next_rows = self._predicted_rows(transition, factor, sigma)
+        rows = jnp.concatenate([factor, jnp.zeros_like(factor)], axis=1)
+        gain, remaining = self._conditional(next_rows, rows)
+        return GaussianConditional(gain, mean - self._product(gain, self._times(transition.matrix, mean)), remaining)
 
-    def given_part(self, part: Int[np.ndarray, " component"], mean: Any, factor: Any) -> "GaussianConditional":
-        """The state given another one that shares some components with it and nothing else."""
-        gain, rest = self._given(factor[part], factor)
+    def condition_on_part(self, part: Int[np.ndarray, " component"], mean: Any, factor: Any) -> "GaussianConditional":
+        """The state given another one that shares the components `part` and is otherwise conditionally independent."""
+        gain, remaining = self._conditional(factor[part], factor)
         offset = mean - self._product(gain, mean[part])
-        return GaussianConditional(jnp.zeros_like(factor).at[:, part].set(gain), offset, rest)
+        return GaussianConditional(jnp.zeros_like(factor).at[:, part].set(gain), offset, remaining)
 
     def merge(self, first: "GaussianConditional", second: "GaussianConditional") -> "GaussianConditional":
-        """x given y, and y given z: the law of x given z."""
+        """From x | y and y | z: the conditional x | z."""
         mean, factor = self.marginalise(first, second.offset, second.factor)
         return GaussianConditional(self._product(first.gain, second.gain), mean, factor)
 
-    def marginalise(self, law: "GaussianConditional", mean: Any, factor: Any) -> tuple[Any, Any]:
-        """The Gaussian of a state, from its law and that of the other."""
-        rows = jnp.concatenate([self._product(law.gain, factor), law.factor], axis=1)
-        return law.offset + self._product(law.gain, mean), self._lower(rows)
+    def marginalise(self, conditional: "GaussianConditional", mean: Any, factor: Any) -> tuple[Any, Any]:
+        """The marginal of x, from the conditional x | y and the mean and factor of y."""
+        rows = jnp.concatenate([self._product(conditional.gain, factor), conditional.factor], axis=1)
+        return conditional.offset + self._product(conditional.gain, mean), self._lower(rows)
 
-    def drawn(self, law: "GaussianConditional", others: Any, normals: Any) -> Any:
-        """Draws of a state, each from its law given a draw of the other; they lie side by side."""
-        return law.offset[:, None] + self._product(law.gain, others) + self._product(law.factor, normals)
+    def draw(self, conditional: "GaussianConditional", others: Any, normals: Any) -> Any:
+        """Draws of x, one for each column of `others`, a draw of y, from standard normal columns."""
+        gain, offset, factor = conditional
+        return offset[:, None] + self._product(gain, others) + self._product(factor, normals)
 
-    def _arriving(self, transition: "Transition", factor: Any, sigma: Any) -> Any:
+    def _predicted_rows(self, transition: "Transition", factor: Any, sigma: Any) -> Any:
+        """[A L, sigma sqrt(Q)]."""
         noise = self._constant(transition.noise) * sigma[:, None]
         return jnp.concatenate([self._times(transition.matrix, factor), noise], axis=1)
 
-    def _given(self, seen: Any, sought: Any) -> tuple[Any, Any]:
+    def _conditional(self, known: Any, unknown: Any) -> tuple[Any, Any]:
         """Gain and factor of one quantity given another, both as rows over the same columns."""
-        count = len(seen)
-        lower = self._lower(jnp.concatenate([seen, sought]))
-        return self._over_lower(lower[count:, :count], lower[:count, :count]), lower[count:, count:]
+        count = len(known)
+        lower = self._lower(jnp.concatenate([known, unknown]))
+        return self._right_solve(lower[count:, :count], lower[:count, :count]), lower[count:, count:]
 
 
 class Transition(NamedTuple):
-    """What a step does to all components, in its own units: A, and the square root of Q for unit diffusion."""
+    """The transition over a step, in scaled coordinates: A, and the square root of Q for unit diffusion."""
 
     matrix: SparseRows
     noise: Float[np.ndarray, "D D"]
 
 
 class GaussianConditional(NamedTuple):
-    """The law of a state given another: its mean is offset + gain @ other, its factor does not depend on it."""
+    """x | y ~ N(gain @ y + offset, factor @ factor.T)."""
 
     gain: Any
     offset: Any

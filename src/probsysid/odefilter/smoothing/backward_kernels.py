@@ -1,4 +1,7 @@
-"""The Gaussians of many points and particles at once: one step forwards, and the law of looking back over it."""
+"""Gaussians at many points and for many particles at once: prediction, and the backward kernels of the smoother.
+
+A backward kernel is the conditional distribution of a state given the next one.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +26,7 @@ CACHE = 2**17
 
 
 class GaussianPath(NamedTuple):
-    """Mean and factor of all components, at every point and for every particle."""
+    """Marginal means and factors of all components, at every point and for every particle."""
 
     mean: Float[Numbers, "point D particle"]
     factor: Float[Numbers, "point D D particle"]
@@ -35,14 +38,16 @@ class GaussianPath(NamedTuple):
 
 @dataclass(frozen=True)
 class StateSpaceOps:
-    """A layout's states in physical units.  A step's units are those of `Layout.scales`, in which transition and noise
-    are the same for steps of all lengths."""
+    """Transitions of a layout's states in physical units.
+
+    A step's units are its Nordsieck scales (`Layout.scales`), in which A and Q are the same for all step lengths.
+    """
 
     layout: Layout
 
     @cached_property
     def algebra(self) -> SquareRootAlgebra:
-        """How matrices are worked on: decided by the largest."""
+        """Chosen by the size of the largest matrix."""
         return Batched() if fits_batched(self._largest, self._largest) else Lapack()
 
     @property
@@ -53,62 +58,64 @@ class StateSpaceOps:
     def _transition(self) -> Transition:
         return Transition(SparseRows.of(self.layout.transition), self.layout.process_factor)
 
-    def predicted(
+    def predict(
         self,
-        leaving: GaussianPath,
+        departing: GaussianPath,
         variance: Float[Numbers, "point coordinate particle"],
         units: Float[Numbers, "point D"],
     ) -> GaussianPath:
-        """States after a step, from those before and its squared diffusion."""
+        """States after a step, from those before it and its squared diffusion."""
 
         def predict(mean: Any, factor: Any, sigma: Any, units: Any) -> tuple[Any, Any]:
-            mean, factor = self.algebra.predicted(self._transition, mean / units, factor / units[:, None], sigma)
+            mean, factor = self.algebra.predict_gaussian(self._transition, mean / units, factor / units[:, None], sigma)
             return mean * units, factor * units[:, None]
 
-        return GaussianPath(*self._over(predict, *leaving, self._sigma(variance), units[..., None]))
+        return GaussianPath(*self._map(predict, *departing, self._sigma(variance), units[..., None]))
 
     def revert(
         self,
-        leaving: GaussianPath,
+        departing: GaussianPath,
         variance: Float[Numbers, "point coordinate particle"],
         units: Float[Numbers, "point D"],
     ) -> GaussianConditional:
-        """The laws of states given those after a step."""
+        """Backward kernels: states given those after a step."""
 
-        def law(mean: Any, factor: Any, sigma: Any, units: Any) -> GaussianConditional:
-            found = self.algebra.revert(self._transition, mean / units, factor / units[:, None], sigma)
+        def kernel(mean: Any, factor: Any, sigma: Any, units: Any) -> GaussianConditional:
+            scaled = self.algebra.revert(self._transition, mean / units, factor / units[:, None], sigma)
             return GaussianConditional(
-                found.gain * units[:, None] / units, found.offset * units, found.factor * units[:, None]
+                scaled.gain * units[:, None] / units, scaled.offset * units, scaled.factor * units[:, None]
             )
 
-        return self._over(law, *leaving, self._sigma(variance), units[..., None])
+        return self._map(kernel, *departing, self._sigma(variance), units[..., None])
 
-    def before_restart(self, filtered: GaussianPath, laws: GaussianConditional) -> GaussianConditional:
-        """The laws of states before a restart, from those of the states after it: the physical components are the same,
-        and they have nothing else in common."""
+    def before_restart(self, filtered: GaussianPath, kernels: GaussianConditional) -> GaussianConditional:
+        """Backward kernels of the states before a restart, from those of the states after it.
+
+        The two share the physical components and are otherwise conditionally independent.
+        """
         algebra, physical = self.algebra, np.array(self.layout.physical)
 
         def through(mean: Any, factor: Any, after: GaussianConditional) -> GaussianConditional:
-            return algebra.merge(algebra.given_part(physical, mean, factor), after)
+            return algebra.merge(algebra.condition_on_part(physical, mean, factor), after)
 
-        return self._over(through, *filtered, laws)
+        return self._map(through, *filtered, kernels)
 
     def _sigma(self, variance: Float[Numbers, "point coordinate particle"]) -> Float[Numbers, "point D particle"]:
         return jnp.sqrt(variance)[:, np.array(self.layout.coordinate)]
 
-    def _over(self, function: Callable[..., Any], *arrays: Any) -> Any:
+    def _map(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Map a function made of the algebra's operations over points, the first axis of arrays, and particles, the
-        last."""
+        last: the two together are one batch axis."""
         points, *_, particles = jax.tree.leaves(arrays)[0].shape
 
-        def in_lanes(leaf: Any) -> Any:
+        def to_batch(leaf: Any) -> Any:
             leaf = jnp.broadcast_to(leaf, (*leaf.shape[:-1], particles))
             return jnp.moveaxis(leaf, 0, -2).reshape(*leaf.shape[1:-1], points * particles)
 
-        def back(leaf: Any) -> Any:
+        def from_batch(leaf: Any) -> Any:
             return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], points, particles), -2, 0)
 
-        side_by_side = self.algebra.side_by_side(function)
+        for_batch = self.algebra.for_all_particles(function)
         block = max(1, CACHE // (8 * self._largest**2))
-        found = map_blocks(lambda given: side_by_side(*given), jax.tree.map(in_lanes, arrays), block)
-        return jax.tree.map(back, found)
+        results = map_blocks(lambda batch: for_batch(*batch), jax.tree.map(to_batch, arrays), block)
+        return jax.tree.map(from_batch, results)

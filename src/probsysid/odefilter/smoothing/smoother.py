@@ -1,15 +1,16 @@
-"""Looking back: smoothed states and sample paths.
+"""Rauch-Tung-Striebel smoothing: smoothed states and sample paths.
 
-The filter knows at each step only what came before.  The Rauch-Tung-Striebel recursion runs backwards and gives each
-step what came after, by the conditional law of a state given the next one:
+A filtered state is given the data up to it.  The backward recursion adds what comes after, by the conditional
+distribution of a state given the next one (the backward kernel):
 
     x_k | x_(k+1)  ~  N(m_k + G (x_(k+1) - A m_k), B B'),     G = P_k A' (A P_k A' + Q)^(-1)
 
-G and B come from one triangularisation of the stacked factor [[A L, sqrt(Q)], [L, 0]].  Smoothing pushes the Gaussian
-through that law; sampling draws from it.  The laws of a stretch of points are found all at once.
+G and B come from one triangularisation of the stacked factor [[A L, sqrt(Q)], [L, 0]].  Smoothing marginalises over the
+next state; sampling draws from the kernel.  The kernels of a chunk of points are computed all at once.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,31 +23,32 @@ from jaxtyping import Bool, Float
 
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, Numbers, StateSpaceOps
-from probsysid.odefilter.smoothing.chunking import ChunkBuffer, chunk_length, padded_slice
-from probsysid.odefilter.smoothing.trajectory import ChunkStart, Trajectory, again, forward, step_times
-from probsysid.odefilter.unrolled.step import IntervalData, UnrolledFilter
+from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK, ChunkBuffer, chunk_length, padded_slice
+from probsysid.odefilter.smoothing.trajectory import ChunkStart, Trajectory, filter_chunks, refilter, step_times
 
 
 class SmootherChunk(NamedTuple):
-    """Points, and the steps that lead on from them."""
+    """Points, and the steps that depart from them."""
 
     filtered: GaussianPath
     departing: GaussianPath | None
-    """Where the steps leave from after restarts; None without."""
+    """Where the steps depart from after restarts; None without restarts."""
     restarted: Bool[Numbers, " point"] | None
-    """Where there is a restart; None where every so many points."""
+    """Where there is a restart; None if restarts are equally spaced."""
     variance: Float[Numbers, "point coordinate particle"]
     """Squared diffusion of each step."""
     units: Float[Numbers, "point D"]
-    """In which a step is like any other: `Layout.scales`."""
-    there: Bool[Numbers, " point"]
-    """Whether a point belongs to the record."""
+    """Nordsieck scales of each step: `Layout.scales`."""
+    valid: Bool[Numbers, " point"]
+    """Whether a point belongs to the record; the others are padding."""
 
 
 class SmoothedChunk(NamedTuple):
-    """Points looked back at."""
+    """Smoothed points: marginals, and joint draws of the path."""
 
     states: GaussianPath
     sd: Float[Numbers, "point D particle"]
@@ -56,45 +58,47 @@ class SmoothedChunk(NamedTuple):
 # A trajectory
 
 
-def smooth(trajectory: Trajectory, layout: Layout) -> GaussianPath:
-    """The state at every point given everything."""
+def smooth(trajectory: Trajectory, layout: Layout, longest_chunk: int = LONGEST_CHUNK) -> GaussianPath:
+    """The smoothing distribution at every point."""
     states = ChunkBuffer(len(trajectory.time))
-    for first, seen in _along(trajectory, layout):
-        states.put(first, seen.states)
+    for first, smoothed in _backward_chunks(trajectory, layout, longest_chunk):
+        states.put(first, smoothed.states)
     return states.arrays
 
 
 def sample_paths(
-    key: Any, trajectory: Trajectory, layout: Layout, draws: int
+    key: Any, trajectory: Trajectory, layout: Layout, draws: int, longest_chunk: int = LONGEST_CHUNK
 ) -> Float[np.ndarray, "draw point D particle"]:
     """Joint draws of the whole path from the smoothing distribution."""
     paths = ChunkBuffer(len(trajectory.time))
-    for first, seen in _along(trajectory, layout, key, draws):
-        paths.put(first, seen.paths)
+    for first, smoothed in _backward_chunks(trajectory, layout, longest_chunk, key, draws):
+        paths.put(first, smoothed.paths)
     return np.moveaxis(paths.arrays, 2, 0)
 
 
-def _along(
-    trajectory: Trajectory, layout: Layout, key: Any = None, draws: int = 0
+def _backward_chunks(
+    trajectory: Trajectory, layout: Layout, longest: int, key: Any = None, draws: int = 0
 ) -> Iterator[tuple[int, SmoothedChunk]]:
-    """Stretches from the end, with the index of their first point; the last of them may begin before the trajectory."""
+    """Smoothed chunks from the end, each with the index of its first point, which for the last one may be negative."""
     end = len(trajectory.time) - 1
-    last = _row(trajectory.filtered, -1)
-    length = chunk_length(layout.size, last.mean.shape[-1], draws)
+    last = _point(trajectory.filtered, -1)
+    length = chunk_length(layout.size, last.mean.shape[-1], draws, longest)
     units = layout.scales(np.diff(trajectory.time))
     filtered, departing, restarted = trajectory.filtered, trajectory.departing, trajectory.restarted
     whole = SmootherChunk(filtered, departing, restarted, trajectory.variance[1:], units, np.ones(end, dtype=bool))
-    back = BackwardSmoother(layout, last, jax.random.key(0) if key is None else key, draws)
-    yield end, back.seen
+    smoother = BackwardSmoother(layout, jax.random.key(0) if key is None else key, draws)
+    later, smoothed = smoother.start(last)
+    yield end, smoothed
     for first in range(end - length, -length, -length):
-        yield first, back.over(padded_slice(whole, first, end, length))
+        later, smoothed = smoother.step(later, padded_slice(whole, first, end, length))
+        yield first, smoothed
 
 
 # A record
 
 
 class Smoothed(NamedTuple):
-    """At the samples: the state given everything, a joint draw of its path, and one-step prediction errors."""
+    """At the samples: smoothed marginals, one joint draw of the path per particle, and one-step prediction errors."""
 
     mean: Float[np.ndarray, "sample D particle"]
     sd: Float[np.ndarray, "sample D particle"]
@@ -104,118 +108,145 @@ class Smoothed(NamedTuple):
 
 
 def smooth_record(
-    key: Any, ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData, time: np.ndarray
+    key: Any,
+    ode_filter: ODEFilter,
+    particles: Particle,
+    samples: IntervalData,
+    time: np.ndarray,
+    longest_chunk: int = LONGEST_CHUNK,
 ) -> Smoothed:
-    """Filter a record and look back, without keeping every step: on the way back each stretch is filtered again."""
+    """Filter and smooth a record without storing every step: on the way back each chunk is filtered again."""
     count, substeps = samples.grid.shape[:2]
-    marks: list[tuple[ChunkStart, GaussianPath]] = []
-    innovations, found = ChunkBuffer(count), ChunkBuffer(count)
-    for mark, passed in forward(ode_filter, particles, samples):
-        end = min(mark.samples * substeps, len(passed.variance)) - 1
-        marks.append((mark, _row(passed.points, end)))
-        innovations.put(mark.first, passed.innovation)
+    chunks: list[tuple[ChunkStart, GaussianPath]] = []
+    innovations, smoothed = ChunkBuffer(count), ChunkBuffer(count)
+    for chunk, results in filter_chunks(ode_filter, particles, samples, longest_chunk):
+        end = min(chunk.samples * substeps, len(results.variance)) - 1
+        chunks.append((chunk, _point(results.points, end)))
+        innovations.put(chunk.first, results.innovation)
     units = ode_filter.layout.scales(np.diff(step_times(time, substeps)))
-    back = BackwardSmoother(ode_filter.layout, marks[-1][1], key, 1, every=substeps)
-    found.put(count - 1, _at_samples(back.seen, 1, substeps))
-    for (_, before), (mark, _) in reversed(list(pairwise(marks))):
-        first = (mark.first - 1) * substeps
-        passed = again(mark, ode_filter, particles, samples)
-        length = len(passed.variance)
-        there = np.arange(first, first + length) < len(units)
+    smoother = BackwardSmoother(ode_filter.layout, key, 1, restart_spacing=substeps)
+    later, points = smoother.start(chunks[-1][1])
+    smoothed.put(count - 1, _at_samples(points, 1, substeps))
+    for (_, before), (chunk, _) in reversed(list(pairwise(chunks))):
+        first = (chunk.first - 1) * substeps
+        results = refilter(chunk, ode_filter, particles, samples, longest_chunk)
+        length = len(results.variance)
+        valid = np.arange(first, first + length) < len(units)
         steps = padded_slice(units, first, len(units), length)
-        filtered = _moved_on(before, passed.points)
-        seen = back.over(SmootherChunk(filtered, passed.departing, None, passed.variance, steps, there))
-        found.put(mark.first - 1, _at_samples(seen, mark.samples, substeps))
-    mean, sd, path = found.arrays
+        filtered = _departure_points(before, results.points)
+        later, points = smoother.step(
+            later, SmootherChunk(filtered, results.departing, None, results.variance, steps, valid)
+        )
+        smoothed.put(chunk.first - 1, _at_samples(points, chunk.samples, substeps))
+    mean, sd, path = smoothed.arrays
     return Smoothed(mean, sd, path, innovations.arrays[:, :, 0], innovations.arrays[:, :, 1])
 
 
-def _row(states: GaussianPath, place: int) -> GaussianPath:
-    return GaussianPath(states.mean[place], states.factor[place])
+def _point(states: GaussianPath, index: int) -> GaussianPath:
+    return GaussianPath(states.mean[index], states.factor[index])
 
 
 @jax.jit
-def _moved_on(before: GaussianPath, states: GaussianPath) -> GaussianPath:
-    """The points that steps leave from: the one before, and all but the last."""
+def _departure_points(before: GaussianPath, states: GaussianPath) -> GaussianPath:
+    """The points that a chunk's steps depart from: the one before the chunk, and all of the chunk but the last."""
     return jax.tree.map(lambda one, many: jnp.concatenate([one[None], many[:-1]]), before, states)
 
 
-def _at_samples(seen: SmoothedChunk, count: int, substeps: int) -> tuple[np.ndarray, ...]:
-    """Mean, sd and path at so many samples."""
-    arrays = seen.states.mean, seen.sd, seen.paths[:, :, 0]
+def _at_samples(points: SmoothedChunk, count: int, substeps: int) -> tuple[np.ndarray, ...]:
+    """Mean, sd and path at the first `count` samples of a chunk."""
+    arrays = points.states.mean, points.sd, points.paths[:, :, 0]
     return tuple(np.asarray(leaf)[::substeps][:count] for leaf in arrays)
 
 
-# Stretch by stretch
+# Chunk by chunk
 
 
+class BackwardState(NamedTuple):
+    """The earliest point smoothed so far."""
+
+    point: tuple[GaussianPath, Any]
+    """Its marginal, and the draws of the path there."""
+    chunks: int
+    """Number of chunks smoothed so far; each has its own random key."""
+
+
+@dataclass(frozen=True, eq=False)
 class BackwardSmoother:
-    """What is known of the states from some point on, beginning with the last."""
+    """The backward recursion from the last point on, chunk by chunk."""
 
-    def __init__(self, layout: Layout, last: GaussianPath, key: Any, draws: int, every: int | None = None):
-        """`every`: how many points there are from one restart to the next, from the first point of a stretch on; None
-        where a stretch says it."""
-        self._finish, self._go_back = _programs(layout, draws, every)
-        self._key, self._number = key, 0
-        self._later, self.seen = self._finish(last, self._next_key())
+    layout: Layout
+    key: Any
+    draws: int
+    restart_spacing: int | None = None
+    """Number of points from one restart to the next, counted from the first point of a chunk; None if the chunk says
+    where restarts are."""
 
-    def over(self, chunk: SmootherChunk) -> SmoothedChunk:
-        """Look back over the stretch before."""
-        self._later, self.seen = self._go_back(self._later, chunk, self._next_key())
-        return self.seen
+    def start(self, last: GaussianPath) -> tuple[BackwardState, SmoothedChunk]:
+        """At the last point, smoothing is filtering."""
+        program, _ = smoother_programs(self.layout, self.draws, self.restart_spacing)
+        point, smoothed = program(last, jax.random.fold_in(self.key, 1))
+        return BackwardState(point, 1), smoothed
 
-    def _next_key(self) -> Any:
-        self._number += 1
-        return jax.random.fold_in(self._key, self._number)
+    def step(self, later: BackwardState, chunk: SmootherChunk) -> tuple[BackwardState, SmoothedChunk]:
+        """Smooth the chunk before those smoothed so far."""
+        _, program = smoother_programs(self.layout, self.draws, self.restart_spacing)
+        chunks = later.chunks + 1
+        point, smoothed = program(later.point, chunk, jax.random.fold_in(self.key, chunks))
+        return BackwardState(point, chunks), smoothed
 
 
 @lru_cache(maxsize=32)
-def _programs(layout: Layout, draws: int, every: int | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """One for the last point, and one for a stretch of others."""
-    points = StateSpaceOps(layout)
-    push, draw = (
-        points.algebra.side_by_side(operation) for operation in (points.algebra.marginalise, points.algebra.drawn)
+def smoother_programs(
+    layout: Layout, draws: int, restart_spacing: int | None
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compiled for all particles: the last point, and a chunk of earlier ones."""
+    ops = StateSpaceOps(layout)
+    marginalise, draw = (
+        ops.algebra.for_all_particles(operation) for operation in (ops.algebra.marginalise, ops.algebra.draw)
     )
 
     def normals(key: Any, count: int, particles: int) -> Any:
         return jax.random.normal(key, (count, layout.size, draws, particles))
 
-    def seen(states: GaussianPath, paths: Any) -> SmoothedChunk:
+    def smoothed(states: GaussianPath, paths: Any) -> SmoothedChunk:
         return SmoothedChunk(states, states.sd, paths)
 
-    def finish(last: GaussianPath, key: Any) -> Any:
+    def start(last: GaussianPath, key: Any) -> Any:
         (normal,) = normals(key, 1, last.mean.shape[-1])
         paths = last.mean[:, None] + jnp.einsum("icn,cdn->idn", last.factor, normal)
-        return (last, paths), seen(*jax.tree.map(lambda leaf: leaf[None], (last, paths)))
+        return (last, paths), smoothed(*jax.tree.map(lambda leaf: leaf[None], (last, paths)))
 
-    def go_back(later: Any, chunk: SmootherChunk, key: Any) -> Any:
+    def step(later: Any, chunk: SmootherChunk, key: Any) -> Any:
         def back(later: Any, item: tuple[GaussianConditional, Any, Any]) -> tuple[Any, Any]:
-            law, normal, there = item
+            kernel, normal, valid = item
             state, paths = later
-            earlier = GaussianPath(*push(law, *state)), draw(law, paths, normal)
-            earlier = jax.tree.map(lambda new, old: jnp.where(there, new, old), earlier, later)
+            earlier = GaussianPath(*marginalise(kernel, *state)), draw(kernel, paths, normal)
+            earlier = jax.tree.map(lambda new, old: jnp.where(valid, new, old), earlier, later)
             return earlier, earlier
 
         count, _, particles = chunk.filtered.mean.shape
-        items = _laws(points, chunk, every), normals(key, count, particles), chunk.there
-        later, everything = lax.scan(back, later, items, reverse=True)
-        return later, seen(*everything)
+        kernels = backward_kernels(ops, chunk, restart_spacing)
+        items = kernels, normals(key, count, particles), chunk.valid
+        later, points = lax.scan(back, later, items, reverse=True)
+        return later, smoothed(*points)
 
-    return jax.jit(finish), jax.jit(go_back)
+    return jax.jit(start), jax.jit(step)
 
 
-def _laws(points: StateSpaceOps, chunk: SmootherChunk, every: int | None) -> GaussianConditional:
-    """Of each filtered state given the next one."""
+def backward_kernels(
+    ops: StateSpaceOps, chunk: SmootherChunk, restart_spacing: int | None = None
+) -> GaussianConditional:
+    """The conditional distribution of each filtered state given the next one."""
     if chunk.departing is None:
-        return points.revert(chunk.filtered, chunk.variance, chunk.units)
-    laws = points.revert(chunk.departing, chunk.variance, chunk.units)
-    part = slice(None, None, every)
-    before = points.before_restart(*jax.tree.map(lambda leaf: leaf[part], (chunk.filtered, laws)))
+        return ops.revert(chunk.filtered, chunk.variance, chunk.units)
+    kernels = ops.revert(chunk.departing, chunk.variance, chunk.units)
+    part = slice(None, None, restart_spacing)
+    before = ops.before_restart(*jax.tree.map(lambda leaf: leaf[part], (chunk.filtered, kernels)))
     if chunk.restarted is None:
-        return jax.tree.map(lambda law, through: law.at[part].set(through), laws, before)
+        return jax.tree.map(lambda direct, through: direct.at[part].set(through), kernels, before)
     restarted = chunk.restarted
 
     def where_restarted(through: Any, direct: Any) -> Any:
         return jnp.where(restarted.reshape(-1, *[1] * (direct.ndim - 1)), through, direct)
 
-    return jax.tree.map(where_restarted, before, laws)
+    return jax.tree.map(where_restarted, before, kernels)

@@ -1,6 +1,6 @@
-"""All that the filter goes through: its Gaussian at every step, and at points between the steps.
+"""The filtering distributions along a record: at every step, and at points between the steps.
 
-Samples are taken a stretch at a time, so that records of all lengths share their programs.
+Samples are filtered in chunks, so that records of all lengths share their programs.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,14 +14,16 @@ from jax import lax
 from jaxtyping import Bool, Float
 
 from probsysid.model.particle import Particle
+from probsysid.odefilter.filter_state import FilterState
+from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, StateSpaceOps
-from probsysid.odefilter.smoothing.chunking import ChunkBuffer, chunk_length, padded_slice
-from probsysid.odefilter.unrolled.step import FilterState, IntervalData, UnrolledFilter
+from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK, ChunkBuffer, chunk_length, padded_slice
 
 
 class Trajectory(NamedTuple):
-    """All that the filter went through.  Where inputs jump, states are those just before."""
+    """The filter's Gaussians and energies.  Where inputs jump, states are those just before the jump."""
 
     time: Float[np.ndarray, " point"]
     filtered: GaussianPath
@@ -40,68 +42,81 @@ class Trajectory(NamedTuple):
 
 
 class ChunkStart(NamedTuple):
-    """Where a stretch of samples begins; the first sample is one alone."""
+    """Where a chunk of samples begins, and the state to filter it from.  The first sample is a chunk of its own."""
 
     first: int
     """Index of its first sample."""
     samples: int
-    """How many samples it has."""
+    """Number of samples."""
     before: Any
     """The filter's state before it; None before the first sample."""
 
 
 class FilteredChunk(NamedTuple):
-    """A stretch that the filter has gone over.  Rows beyond its samples are to be left out."""
+    """The filter's results over a chunk.  Rows beyond the chunk's samples are padding."""
 
     points: GaussianPath
     variance: Any
     departing: GaussianPath | None
-    """Where its steps leave from, if there are restarts."""
+    """Where its steps depart from; None without restarts."""
     energy: Any
     innovation: Any
 
 
-def forward(
-    ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData
+def filter_chunks(
+    ode_filter: ODEFilter, particles: Particle, samples: IntervalData, longest: int = LONGEST_CHUNK
 ) -> Iterator[tuple[ChunkStart, FilteredChunk]]:
-    """Run the filter over all samples."""
+    """Run the filter over all samples, chunk by chunk."""
     count, substeps = samples.grid.shape[:2]
-    begin, go_on = _tracer(ode_filter)
-    state, kept = begin(particles, padded_slice(samples, 0, count, 1))
-    yield ChunkStart(0, 1, None), FilteredChunk(*kept)
-    length = samples_at_once(ode_filter, particles, substeps)
+    start, advance = filter_programs(ode_filter)
+    state, results = start(particles, padded_slice(samples, 0, count, 1))
+    yield ChunkStart(0, 1, None), FilteredChunk(*results)
+    length = samples_per_chunk(ode_filter, particles, substeps, longest)
     for first in range(1, count, length):
         before = state
-        state, kept = go_on(before, particles, padded_slice(samples, first, count, length))
-        yield ChunkStart(first, min(length, count - first), before), FilteredChunk(*kept)
+        state, results = advance(before, particles, padded_slice(samples, first, count, length))
+        yield ChunkStart(first, min(length, count - first), before), FilteredChunk(*results)
 
 
-def again(mark: ChunkStart, ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData) -> FilteredChunk:
-    """Go over a stretch once more, which is not the first."""
+def refilter(
+    chunk: ChunkStart,
+    ode_filter: ODEFilter,
+    particles: Particle,
+    samples: IntervalData,
+    longest: int = LONGEST_CHUNK,
+) -> FilteredChunk:
+    """Filter a chunk, other than the first, once more."""
     count, substeps = samples.grid.shape[:2]
-    _, go_on = _tracer(ode_filter)
-    length = samples_at_once(ode_filter, particles, substeps)
-    return FilteredChunk(*go_on(mark.before, particles, padded_slice(samples, mark.first, count, length))[1])
+    _, advance = filter_programs(ode_filter)
+    length = samples_per_chunk(ode_filter, particles, substeps, longest)
+    return FilteredChunk(*advance(chunk.before, particles, padded_slice(samples, chunk.first, count, length))[1])
 
 
-def samples_at_once(ode_filter: UnrolledFilter, particles: Particle, substeps: int) -> int:
-    """Samples of a stretch."""
-    return max(1, chunk_length(ode_filter.layout.size, jax.tree.leaves(particles)[0].shape[-1]) // substeps)
+def samples_per_chunk(ode_filter: ODEFilter, particles: Particle, substeps: int, longest: int) -> int:
+    """Number of samples of a chunk that has at most `longest` points."""
+    count = jax.tree.leaves(particles)[0].shape[-1]
+    return max(1, chunk_length(ode_filter.layout.size, count, longest=longest) // substeps)
 
 
-def trace(ode_filter: UnrolledFilter, particles: Particle, samples: IntervalData, time: np.ndarray) -> Trajectory:
-    """Run the filter and keep every step."""
+def trace(
+    ode_filter: ODEFilter,
+    particles: Particle,
+    samples: IntervalData,
+    time: np.ndarray,
+    longest_chunk: int = LONGEST_CHUNK,
+) -> Trajectory:
+    """Run the filter and store every step."""
     count, substeps = samples.grid.shape[:2]
     points = (count - 1) * substeps + 1
-    steps, departures, seen = ChunkBuffer(points), ChunkBuffer(points), ChunkBuffer(count)
-    for mark, passed in forward(ode_filter, particles, samples):
-        place = max((mark.first - 1) * substeps + 1, 0)
-        steps.put(place, (passed.points, passed.variance))
-        seen.put(mark.first, (passed.energy, passed.innovation))
-        if passed.departing is not None:
-            departures.put(place - 1, passed.departing)
+    steps, departures, at_samples = ChunkBuffer(points), ChunkBuffer(points), ChunkBuffer(count)
+    for chunk, results in filter_chunks(ode_filter, particles, samples, longest_chunk):
+        first_point = max((chunk.first - 1) * substeps + 1, 0)
+        steps.put(first_point, (results.points, results.variance))
+        at_samples.put(chunk.first, (results.energy, results.innovation))
+        if results.departing is not None:
+            departures.put(first_point - 1, results.departing)
     filtered, variance = steps.arrays
-    energy, innovation = seen.arrays
+    energy, innovation = at_samples.arrays
     if ode_filter.restarts:
         departures.put(points - 1, jax.tree.map(lambda leaf: leaf[-1:], filtered))
     restarted = ode_filter.restarts & (np.arange(points) % substeps == 0)
@@ -126,77 +141,70 @@ def step_times(time: np.ndarray, substeps: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def _tracer(ode_filter: UnrolledFilter) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Programs that begin and go on.  Not by `jit_fused`: its fusions of several outputs would copy all that was
-    kept of a stretch at every step."""
-    begin = jax.vmap(_begin(ode_filter), in_axes=(-1, None), out_axes=-1)
-    go_on = jax.vmap(_go_on(ode_filter), in_axes=(-1, -1, None), out_axes=-1)
-    return jax.jit(begin), jax.jit(go_on)
+def filter_programs(ode_filter: ODEFilter) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compiled for all particles: the first sample, and a chunk of further ones.
+
+    Not by `jit_fused`: its fusions with several outputs would copy all stored results of a chunk at every step.
+    """
+    start = jax.vmap(_start_program(ode_filter), in_axes=(-1, None), out_axes=-1)
+    advance = jax.vmap(_chunk_program(ode_filter), in_axes=(-1, -1, None), out_axes=-1)
+    return jax.jit(start), jax.jit(advance)
 
 
-def _begin(ode_filter: UnrolledFilter) -> Callable[[Particle, IntervalData], Any]:
-    def begin(particle: Particle, samples: IntervalData) -> Any:
+def _start_program(ode_filter: ODEFilter) -> Callable[[Particle, IntervalData], Any]:
+    def start(particle: Particle, samples: IntervalData) -> Any:
         sample = jax.tree.map(lambda leaf: leaf[0], samples)
-        state, *found = _observed(ode_filter, ode_filter.start(particle, sample), particle, sample)
-        kept = GaussianPath(*ode_filter.moments(state, sample)), jnp.stack(state.variance), None, *found
-        return _carried(ode_filter, state), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], kept)
+        state, *observed = _observe(ode_filter, ode_filter.start(particle, sample), particle, sample)
+        results = GaussianPath(*ode_filter.moments(state, sample)), jnp.stack(state.variance), None, *observed
+        return _dense(ode_filter, state), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], results)
 
-    return begin
+    return start
 
 
-def _go_on(ode_filter: UnrolledFilter) -> Callable[[FilterState, Particle, IntervalData], Any]:
-    def go_on(state: FilterState, particle: Particle, samples: IntervalData) -> Any:
+def _chunk_program(ode_filter: ODEFilter) -> Callable[[FilterState, Particle, IntervalData], Any]:
+    def advance_chunk(state: FilterState, particle: Particle, samples: IntervalData) -> Any:
         def interval(state: FilterState, sample: IntervalData) -> tuple[FilterState, Any]:
-            if sample.rescale is not None:
-                state = ode_filter.rescale(state, sample.rescale)
-            if ode_filter.restarts:
-                state = ode_filter.restart(state, particle, sample)
-
             def advance(state: FilterState, item: tuple[Any, Any]) -> tuple[FilterState, Any]:
                 arrived = ode_filter.advance(state, particle, sample, *item)
                 moments = [GaussianPath(*ode_filter.moments(s, sample)) for s in (arrived, state)]
                 return arrived, (*moments, jnp.stack(arrived.variance))
 
-            scan = _unrolled_scan if ode_filter.unrolled else lax.scan
-            arrived, (points, departed, variances) = scan(advance, state, (sample.grid, sample.unit))
-            state, *found = _observed(ode_filter, arrived, particle, sample)
+            state = ode_filter.depart(state, particle, sample)
+            items = sample.grid, sample.unit
+            arrived, (points, departing, variances) = ode_filter.scan_steps(advance, state, items)
+            state, *observed = _observe(ode_filter, arrived, particle, sample)
             last = GaussianPath(*ode_filter.moments(ode_filter.before_jump(state, arrived), sample))
             points = jax.tree.map(lambda many, end: jnp.concatenate([many[:-1], end[None]]), points, last)
-            return _carried(ode_filter, state), ((points, variances, departed if ode_filter.restarts else None), found)
+            steps = points, variances, departing if ode_filter.restarts else None
+            return _dense(ode_filter, state), (steps, observed)
 
-        state, (steps, found) = lax.scan(interval, state, samples)
-        return state, (*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), steps), *found)
+        state, (steps, observed) = lax.scan(interval, state, samples)
+        return state, (*jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), steps), *observed)
 
-    return go_on
+    return advance_chunk
 
 
-def _observed(
-    ode_filter: UnrolledFilter, state: FilterState, particle: Particle, sample: IntervalData
+def _observe(
+    ode_filter: ODEFilter, state: FilterState, particle: Particle, sample: IntervalData
 ) -> tuple[FilterState, Any, Any]:
     """The state given a sample, the energy, and each output's innovation with its variance."""
     state, energy, innovations = ode_filter.observe(state, particle, sample)
     return state, energy, jnp.stack([jnp.stack([i.value, i.variance]) for i in innovations])
 
 
-def _carried(ode_filter: UnrolledFilter, state: FilterState) -> FilterState:
-    """In the form that a loop carries: no entry is zero by structure."""
+def _dense(ode_filter: ODEFilter, state: FilterState) -> FilterState:
+    """The state as a loop carries it, without structural zeros."""
     return ode_filter.fill(state, [[True] * len(ode_filter.free)] * len(ode_filter.free))
-
-
-def _unrolled_scan(step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, items: Any) -> tuple[Any, Any]:
-    """`lax.scan` written out: the state's structural zeros may change from step to step."""
-    kept = []
-    for j in range(len(jax.tree.leaves(items)[0])):
-        carry, result = step(carry, jax.tree.map(lambda leaf: leaf[j], items))  # noqa: B023
-        kept.append(result)
-    return carry, jax.tree.map(lambda *leaves: jnp.stack(leaves), *kept)
 
 
 # Between the steps
 
 
 def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[Trajectory, np.ndarray]:
-    """Add points at the given times, predicted from the step before; returns also where the times now are."""
+    """Dense output: add points at the given times, predicted from the step before.
+
+    Returns the trajectory and the indices of the times in it.
+    """
     times = np.asarray(times, dtype=float)
     known = trajectory.time
     new = np.setdiff1d(times, known)
@@ -204,8 +212,8 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
         base = np.clip(np.searchsorted(known, new, side="right") - 1, 0, len(known) - 2)
         variance = trajectory.variance[base + 1]
         departing = trajectory.filtered if trajectory.departing is None else trajectory.departing
-        leaving = jax.tree.map(lambda leaf: leaf[base], departing)
-        predicted = _predicted(layout, leaving, variance, layout.scales(new - known[base]))
+        departing = jax.tree.map(lambda leaf: leaf[base], departing)
+        predicted = _predict(layout, departing, variance, layout.scales(new - known[base]))
         order = np.argsort(np.concatenate([known, new]), kind="stable")
 
         def merge(old: Any, added: Any) -> Any:
@@ -222,16 +230,16 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
     return trajectory, np.searchsorted(trajectory.time, times)
 
 
-def _predicted(layout: Layout, leaving: GaussianPath, variance: np.ndarray, units: np.ndarray) -> GaussianPath:
-    """States after some steps, from those before and the squared diffusion; units are the components' for each."""
-    count, _, particles = leaving.mean.shape
+def _predict(layout: Layout, departing: GaussianPath, variance: np.ndarray, units: np.ndarray) -> GaussianPath:
+    """States after one step each, chunk by chunk."""
+    count, _, particles = departing.mean.shape
     length = chunk_length(layout.size, particles)
-    result = ChunkBuffer(count)
+    predicted = ChunkBuffer(count)
     for first in range(0, count, length):
-        result.put(first, _predictor(layout)(*padded_slice((leaving, variance, units), first, count, length)))
-    return result.arrays
+        predicted.put(first, _predictor(layout)(*padded_slice((departing, variance, units), first, count, length)))
+    return predicted.arrays
 
 
 @lru_cache(maxsize=32)
 def _predictor(layout: Layout) -> Callable[[GaussianPath, Any, Any], GaussianPath]:
-    return jax.jit(StateSpaceOps(layout).predicted)
+    return jax.jit(StateSpaceOps(layout).predict)

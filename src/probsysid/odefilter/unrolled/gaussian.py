@@ -1,18 +1,19 @@
-"""Square-root algebra on rows of numbers, for one particle.
+"""Square-root Kalman algebra on rows of numbers, for one particle.
 
-A Gaussian over several quantities is kept as a mean and a *factor*: one row a quantity, so that the covariance of
-two quantities is the dot product of their rows.  Everything a Kalman filter does is then a change of rows:
+A Gaussian over several quantities is stored as a mean and a *factor* (a square root L of the covariance L L') with one
+row per quantity: the covariance of two quantities is the dot product of their rows.  Every operation of a Kalman filter
+is then one on rows:
 
 - a linear combination of quantities is the same combination of their rows;
 - independent noise is a further column;
-- conditioning on a quantity removes from every row its part along that quantity's row;
-- any rotation of the columns leaves the Gaussian as it is: `triangularise` picks one with few columns.
+- conditioning on a quantity projects that quantity's row out of every other row;
+- any rotation of the columns leaves the Gaussian unchanged: `triangularise` chooses one with few columns.
 
-Rows are Python lists of scalars and `None` stands for an entry that is zero by structure, so the zeros of the
-prior and of the model's Jacobian cost nothing.  The algebra is unrolled while JAX traces it; `jax.vmap` then turns
-each scalar into an array over particles.
+Rows are Python lists of scalars, with `None` for structural zeros, so the zeros of the prior and of the model's
+Jacobian cost nothing.  The algebra is unrolled while JAX traces it; `jax.vmap` then turns each scalar into an array
+over particles.
 
-The textbook form of each formula (with covariances) stands in its docstring; the tests hold the two equal.
+Each docstring gives the textbook form of its formula, with covariances; tests check that the two agree.
 """
 
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ def subtract(a: Entry, b: Entry) -> Entry:
 
 
 def dot(a: Row, b: Row) -> Entry:
-    """Covariance of the quantities that two rows stand for."""
+    """Covariance of two quantities, given by their rows."""
     total = None
     for x, y in zip(a, b, strict=True):
         total = add(total, multiply(x, y))
@@ -58,7 +59,7 @@ def dot(a: Row, b: Row) -> Entry:
 
 
 def combine(coefficients: Sequence[Entry], rows: Sequence[Row]) -> Row:
-    """Row of a linear combination of quantities."""
+    """Row of a linear combination of quantities, given by theirs."""
     total: Row = [None] * len(rows[0])
     for coefficient, row in zip(coefficients, rows, strict=True):
         if coefficient is not None:
@@ -79,17 +80,18 @@ def remove(direction: Row, gain: Entry, row: Row) -> Row:
 
 
 def reciprocal(square: Any) -> Any:
-    """1 / square, and 0 for a quantity without variance: there is nothing to learn from it."""
+    """1 / square, and 0 for a quantity without variance, which carries no information."""
     return jnp.where(square > 0, 1 / square, 0.0)
 
 
 def condition(
     residual_rows: list[Row], residuals: list[Any], rows: list[Row], means: list[Any]
 ) -> tuple[list[Row], list[Any]]:
-    """Condition exactly (without noise) on each residual being zero, one after the other.
+    """Condition exactly (without noise) on each residual being zero: sequential Kalman updates.
 
     Textbook, for one residual z with row h:  S = h h', K = L h' / S, m <- m - K z, P <- P - K S K'.
-    Here the new factor is each row's part orthogonal to h: a step of modified Gram-Schmidt, which is backward stable.
+    Here the new factor is the part of each row orthogonal to h: a step of modified Gram-Schmidt, which is backward
+    stable.
     """
     if not residual_rows:
         return rows, means
@@ -108,7 +110,7 @@ def condition(
 def triangularise(rows: list[Row]) -> list[Row]:
     """A lower triangular factor of the same Gaussian.
 
-    Textbook: the Cholesky factor of L L'.  Modified Gram-Schmidt over the rows finds it without forming L L'.
+    Textbook: the Cholesky factor of L L'.  Modified Gram-Schmidt over the rows computes it without forming L L'.
     """
     factor: list[Row] = [[] for _ in rows]
     while rows:
@@ -142,11 +144,11 @@ def observe(
     rows: list[Row],
     means: list[Any],
 ) -> tuple[Any, list[Innovation], list[Row], list[Any]]:
-    """Condition on noisy observations of outputs, one after the other; a missing one (NaN) changes nothing.
+    """Condition on noisy observations of outputs, one after the other; a missing one (NaN) is skipped.
 
     Textbook, for one output with row c and noise r:  S = c c' + r^2, v = y - prediction, K = L c' / S,
     energy = (log(2 pi S) + v^2 / S) / 2  (paper, eq. energy),  m <- m + K v,  P <- P - K S K'.
-    Here Potter's square-root update, row <- row - (row c') / (S + r sqrt(S)) c, good for any factor and any r.
+    Here Potter's square-root update, row <- row - (row c') / (S + r sqrt(S)) c, valid for any factor and any r.
 
     Returns the energy summed over outputs, each output's innovation, the new rows and means.
     """

@@ -1,4 +1,4 @@
-"""One program for any number of steps: energies do not depend on the room that arrays have for more of them."""
+"""One program for any number of steps: energies do not depend on the padding of the arrays of steps."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,9 @@
-"""The array form of the filter gives the numbers of the unrolled one, and those of a large linear system.
+"""The array form of the filter agrees with the unrolled one, and with the joint Gaussian of a large linear system.
 
 Small models are forced into the array form.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.smoothing.backward_kernels import StateSpaceOps
-from probsysid.odefilter.smoothing.smoother import SmootherChunk, _laws, smooth
+from probsysid.odefilter.smoothing.smoother import SmootherChunk, backward_kernels, smooth
 from probsysid.odefilter.smoothing.trajectory import Trajectory, trace
 from probsysid.odefilter.solver import LARGEST_UNROLLED
 from probsysid.odefilter.unrolled.step import UnrolledFilter
@@ -33,7 +34,7 @@ from tests.odefilter.test_any_mix import ERROR, structure
 from tests.odefilter.test_linear_gaussian import assert_same
 from tests.odefilter.textbook import textbook_energies
 
-# Numbers of order one in up to 9 components; the same operations in another order.  Seen: up to 4e-12.
+# Numbers of order one in up to 9 components; the same operations in another order.  Largest difference seen: 4e-12.
 TOLERANCE = 1e-9
 
 
@@ -41,24 +42,22 @@ TOLERANCE = 1e-9
 
 
 class Compiled(NamedTuple):
-    """The array form of a case with all that a step can have in it, and the textbook's energies."""
+    """The array form of a case that exercises every part of a step, and the textbook's energies."""
 
     case: Case
     filter: VectorisedFilter
     sample: PackedSamples
-    """With room for more steps than there are."""
+    """Padded to more steps than there are."""
     energies: np.ndarray
 
 
-@pytest.fixture(scope="module", params=[Batched(), Lapack()], ids=["lanes", "LAPACK"])
+@pytest.fixture(scope="module", params=[Batched(), Lapack()], ids=["batched", "LAPACK"])
 def compiled(request: pytest.FixtureRequest) -> Compiled:
-    """Orders 2 and 1, two outputs, gaps, jumps, two steps in intervals of all lengths, five particles in blocks of
-    two."""
+    """Orders 2 and 1, two outputs, missing data, jumps, two steps per interval of varying length, five particles in
+    blocks of two."""
     settings: Any = {"missing": 0.3, "uniform": False, "restarts": True, "substeps": 2, "diffusion": QuasiMLE()}
     case = random_case(np.random.default_rng(5), **structure((2, 1), (3, 1), 2, **settings))
-    ode_filter = as_array_filter(case.ode_filter)
-    assert isinstance(ode_filter._algebra, Batched)
-    ode_filter.__dict__["_algebra"] = request.param
+    ode_filter = replace(as_array_filter(case.ode_filter), algebra=request.param)
     return Compiled(case, Blocks(ode_filter, 2), PackedSamples.of(with_room(case.sample)), textbook_energies(case))
 
 
@@ -75,8 +74,8 @@ def test_energies_are_the_textbook_filters(compiled: Compiled) -> None:
 
 
 def test_errors_make_up_the_energy(compiled: Compiled) -> None:
-    """Errors of each output, in two parts, with the state handed on; where one output alone was measured, the energy
-    beyond half the squared error is the logarithm of a standard deviation, above that of the noise."""
+    """Whitened errors of each output, in two calls; where only one output was measured, the energy minus half the
+    squared error is the logarithm of a standard deviation, which exceeds that of the noise."""
     case, filter, sample, expected = compiled
     packed, _ = filter.start(case.particle, sample)
     whole, _ = filter.advance(packed, case.particle, sample, 1, case.samples)
@@ -84,7 +83,8 @@ def test_errors_make_up_the_energy(compiled: Compiled) -> None:
     for output in range(2):
         half, first = filter.advance(packed, case.particle, sample, 1, 3, output)
         end, second = filter.advance(half, case.particle, sample, 3, case.samples, output)
-        np.testing.assert_array_equal(np.array(end)[:-2], np.array(whole)[:-2])  # below: sums of other things
+        # The last two rows are sums of other quantities.
+        np.testing.assert_array_equal(np.array(end)[:-2], np.array(whole)[:-2])
         white.append(np.concatenate([np.array(first)[:2], np.array(second)[: case.samples - 3]]))
     missing = np.isnan(case.outputs[1:])
     for output in range(2):
@@ -96,7 +96,7 @@ def test_errors_make_up_the_energy(compiled: Compiled) -> None:
     assert filter.programs() == 1
 
 
-def test_a_lost_particle_does_not_touch_the_others(compiled: Compiled) -> None:
+def test_a_diverged_particle_does_not_affect_the_others(compiled: Compiled) -> None:
     case = compiled.case
     broken = [np.array([np.inf, *values[1:]]) for values in case.initial_mean]
     found = energies(compiled, case.particle._replace(initial_mean=broken))
@@ -104,11 +104,11 @@ def test_a_lost_particle_does_not_touch_the_others(compiled: Compiled) -> None:
     np.testing.assert_allclose(found[:, 1:], compiled.energies[:, 1:], rtol=TOLERANCE, atol=TOLERANCE)
 
 
-# All settings, and looking back
+# All settings, filtering and smoothing
 
 STRUCTURES = {
     "missing data, diffusion estimated": structure((2,), (3,), 2, missing=0.3),
-    "mixed orders, steps of all lengths, model error": structure(
+    "mixed orders, irregular steps, model error": structure(
         (2, 1), (3, 1), 3, diffusion=Dynamic(4.0), uniform=False, model_error=ERROR
     ),
     "jumps, substeps": structure((1,), (3,), 2, diffusion=Dynamic(), restarts=True, substeps=2, uniform=False),
@@ -127,29 +127,30 @@ STRUCTURES = {
 QUICK = "EKF0, ODE up to noise"
 
 
-def laws_of(trajectory: Trajectory, layout: Layout) -> GaussianConditional:
-    """Of each point given the next one."""
+def kernels_of(trajectory: Trajectory, layout: Layout) -> GaussianConditional:
+    """The backward kernel of each point."""
     known = jax.tree.map(lambda leaf: leaf[:-1], (trajectory.filtered, trajectory.departing, trajectory.restarted))
     units = layout.scales(np.diff(trajectory.time))
-    stretch = SmootherChunk(*known, trajectory.variance[1:], units, np.full(len(units), True))
-    return _laws(StateSpaceOps(layout), stretch, None)
+    chunk = SmootherChunk(*known, trajectory.variance[1:], units, np.full(len(units), True))
+    return backward_kernels(StateSpaceOps(layout), chunk)
 
 
 @pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])
-def test_the_numbers_are_those_of_the_unrolled_form(name: str) -> None:
-    """Energies, innovations, diffusions, filtered and smoothed moments, and the laws that sample paths are drawn from;
-    filtered factors as well, since both forms take the triangular one."""
+def test_agrees_with_the_unrolled_form(name: str) -> None:
+    """Energies, innovations, diffusions, filtered and smoothed moments, and the backward kernels that sample paths are
+    drawn from; filtered factors as well, since both forms take the triangular one."""
     case = random_case(np.random.default_rng(3), **STRUCTURES[name])
     traced = [
         trace(ode_filter, case.particle, case.sample, case.time)
         for ode_filter in (as_array_filter(case.ode_filter), case.ode_filter)
     ]
-    looking_back = []
+    backward = []
     for trajectory in traced:
-        smoothed, laws = smooth(trajectory, case.layout), laws_of(trajectory, case.layout)
-        covariance = np.einsum("pikn,pjkn->pijn", laws.factor, laws.factor)  # some ranks are missing: any rotation
-        looking_back.append((smoothed.mean, smoothed.sd, laws.gain, laws.offset, covariance))
-    pairs = zip(*map(jax.tree.leaves, zip(traced, looking_back, strict=True)), strict=True)
+        smoothed, kernels = smooth(trajectory, case.layout), kernels_of(trajectory, case.layout)
+        # Factors are rank-deficient and so unique up to a rotation only.
+        covariance = np.einsum("pikn,pjkn->pijn", kernels.factor, kernels.factor)
+        backward.append((smoothed.mean, smoothed.sd, kernels.gain, kernels.offset, covariance))
+    pairs = zip(*map(jax.tree.leaves, zip(traced, backward, strict=True)), strict=True)
     for found, expected in pairs:
         found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
         np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
@@ -184,7 +185,7 @@ def chain(masses: int) -> Model:
 
 
 def test_the_form_follows_from_the_size() -> None:
-    """q = order + 2: five components a mass."""
+    """q = order + 2: five components per mass."""
     few, many = LARGEST_UNROLLED // 5, LARGEST_UNROLLED // 5 + 1
     assert type(ps.Solver().ode_filter(chain(few))) is UnrolledFilter
     assert type(ps.Solver().ode_filter(chain(many))) is ArrayFilter

@@ -1,0 +1,22 @@
+"""The filtering distribution of one particle, as the filter carries it from step to step."""
+
+from typing import Any, NamedTuple
+
+
+class FilterState(NamedTuple):
+    """A Gaussian in square-root form and the diffusion estimator's memory, in scaled coordinates.
+
+    `UnrolledFilter` holds lists of numbers, `ArrayFilter` arrays.
+    """
+
+    mean: Any
+    """Of all components, in the order of the layout."""
+    factor: Any
+    """Rows of the free components (`ODEFilter.free`): covariance = factor @ factor.T."""
+    jacobian: Any
+    """Jacobian of the highest derivatives with respect to the physical components, which gives the rows of the highest
+    derivatives where the ODE is imposed exactly."""
+    diffusion: list[Any]
+    """Memory of each coordinate's diffusion estimator."""
+    variance: Any
+    """Squared diffusion of the newest step, by coordinate."""

@@ -1,0 +1,27 @@
+"""What the filter reads at one sample: inputs, measured outputs and the step's units, equal for all particles."""
+
+from typing import Any, NamedTuple
+
+
+class IntervalData(NamedTuple):
+    """A sample and the interval that leads to it; of many samples, with the sample axis first."""
+
+    grid: Any
+    """Inputs at the end of each step of the interval, as limits from the left: (substeps, input)."""
+    inputs: Any
+    """Inputs and their time derivatives at the sample, as limits from the right: (input, derivative).  The derivatives
+    are read at the start only."""
+    departure: Any
+    """The same at the previous sample, where the interval begins."""
+    outputs: Any
+    """Measured outputs, NaN where missing."""
+    unit: Any
+    """Variance of the ODE residual for unit diffusion: (substeps, coordinate)."""
+    scales: Any
+    """Nordsieck scales: the physical value of one scaled unit of each component on this interval."""
+    step: Any
+    """Length of one integration step on this interval."""
+    rescale: Any = None
+    """Scales of the previous interval over those of this one; None if all intervals are equal."""
+    count: Any = None
+    """Number of steps of the interval if `grid` and `unit` are padded; None if they are not."""

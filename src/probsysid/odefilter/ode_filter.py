@@ -1,0 +1,219 @@
+"""The probabilistic ODE solver as an extended Kalman filter, for one particle: from one sample to the next.
+
+The state is the solution with its derivatives under an integrated Wiener process prior (`iwp.py`).  It is conditioned
+on the ODE at every step and on the data at every sample.  One sampling interval is
+
+    restart    where an input may have jumped at the previous sample: re-initialise higher derivatives from the ODE
+    advance    one or more integration steps, each: predict with the prior, condition on the ODE
+    observe    condition on the data; the negative log predictive density is the energy
+
+A restart is done when the interval is known, not at the sample before it: the slope of a linearly interpolated input is
+then known, and an online run does exactly what a batch run does.
+
+All quantities are in the scaled coordinates of `iwp.py` unless a name says otherwise.  Where the ODE is imposed
+exactly, the highest derivatives are functions of the physical components and need no rows of the factor: the *free*
+components are the others.  Exact conditioning thus lowers the rank explicitly, without a zero pivot to guard against.
+
+`UnrolledFilter` writes the algebra out number by number, for small states; `ArrayFilter` uses matrices, for large ones.
+`filter.py` maps either over particles and samples.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from probsysid.model.model import Model
+from probsysid.model.particle import Particle
+from probsysid.odefilter.diffusion import Diffusion
+from probsysid.odefilter.filter_state import FilterState
+from probsysid.odefilter.interval_data import IntervalData
+from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.linearise import Linearisation
+from probsysid.odefilter.unrolled.gaussian import Innovation
+
+
+@dataclass(frozen=True)
+class ODEFilter(ABC):
+    """A model together with every choice that determines the filter's program; compiled programs are cached by it."""
+
+    model: Model
+    layout: Layout
+    linearisation: Linearisation
+    diffusion: Diffusion
+    ode_noise: float = 0.0
+    """Standard deviation of the ODE residual in physical units; 0 imposes the ODE exactly."""
+    joint: bool = True
+    """Whether the state is conditioned on the data."""
+    restarts: bool = False
+    """Whether higher derivatives are re-initialised at the start of every interval because inputs jump at samples."""
+
+    @property
+    @abstractmethod
+    def unrolled(self) -> bool:
+        """Whether the algebra is written out number by number, and so vectorised over particles only."""
+
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        """Components with rows in the factor, physical ones first."""
+        layout = self.layout
+        return layout.physical + (layout.highest if self.ode_noise else ()) + layout.higher
+
+    # Initialisation
+
+    @abstractmethod
+    def start(self, particle: Particle, sample: IntervalData) -> FilterState:
+        """The Gaussian at the first sample, before its data: Taylor-mode initialisation of all derivatives."""
+
+    @abstractmethod
+    def restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        """Re-initialise higher derivatives from the ODE at the start of the interval, given the physical components."""
+
+    # One interval
+
+    def interval(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        """From just after the previous sample's data to just before this one's."""
+        state = self.depart(state, particle, sample)
+
+        def step(j: Any, state: FilterState) -> FilterState:
+            return self.advance(state, particle, sample, sample.grid[j], sample.unit[j])
+
+        return self._fold_steps(state, sample, step)
+
+    def depart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        """The state at the start of the interval: in the units of its steps, and restarted if inputs may jump."""
+        if sample.rescale is not None:
+            state = self._rescale(state, sample.rescale)
+        return self.restart(state, particle, sample) if self.restarts else state
+
+    @abstractmethod
+    def _rescale(self, state: FilterState, rescale: Any) -> FilterState:
+        """Change of units where the step length changes."""
+
+    @abstractmethod
+    def _fold_steps(
+        self, state: FilterState, sample: IntervalData, step: Callable[[Any, FilterState], FilterState]
+    ) -> FilterState:
+        """Apply `step` for each integration step of the interval."""
+
+    @abstractmethod
+    def scan_steps(
+        self, step: Callable[[FilterState, tuple[Any, Any]], tuple[FilterState, Any]], state: FilterState, items: Any
+    ) -> tuple[FilterState, Any]:
+        """`lax.scan` over the integration steps of an interval."""
+
+    # One integration step
+
+    def advance(
+        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
+    ) -> FilterState:
+        """One integration step: predict, linearise, calibrate the diffusion, condition on the ODE.
+
+        An iterated linearisation (iterated EKF) is renewed at the corrected mean.  The diffusion is then calibrated
+        again, on the residual of the last linearisation: the residual at a prediction that is far off says little about
+        the step.
+        """
+        scales = sample.scales
+        predicted = self._predict_mean(state)
+        values, jacobian = self._linearise(particle, predicted, inputs, scales)
+        memory, variance = self._calibrate(state, particle, predicted, values, jacobian, unit)
+        rows = self._predict_rows(state, variance)
+        factor, mean = self._condition_on_ode(rows, predicted, values, jacobian, scales)
+        iterations = self.linearisation.iterations
+        for k in range(iterations):
+            values, jacobian = self._relinearise(particle, predicted, mean, inputs, scales)
+            if k == iterations - 1:
+                memory, variance = self._calibrate(state, particle, predicted, values, jacobian, unit)
+                rows = self._predict_rows(state, variance)
+            factor, mean = self._condition_on_ode(rows, predicted, values, jacobian, scales)
+        return self._updated(factor, mean, jacobian, memory, variance)
+
+    @abstractmethod
+    def _predict_mean(self, state: FilterState) -> Any:
+        """A m."""
+
+    @abstractmethod
+    def _predict_rows(self, state: FilterState, variance: Any) -> Any:
+        """[A L, sigma sqrt(Q)], a factor of A P A' + sigma^2 Q."""
+
+    @abstractmethod
+    def _linearise(self, particle: Particle, mean: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
+        """Value f and Jacobian J of the vector field at a mean."""
+
+    @abstractmethod
+    def _relinearise(self, particle: Particle, mean: Any, corrected: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
+        """The vector field linearised at the corrected mean: f(corrected) + J (mean - corrected), and J.
+
+        Where a step is long, the predicted mean may be so far off that the Jacobian there has little to do with the
+        motion.
+        """
+
+    @abstractmethod
+    def _calibrate(
+        self, state: FilterState, particle: Particle, mean: Any, values: Any, jacobian: Any, unit: Any
+    ) -> tuple[list[Any], Any]:
+        """Memory of the diffusion estimators and each coordinate's squared diffusion, given the step's ODE residuals.
+
+        A model error adds to the squared diffusion.
+        """
+
+    @abstractmethod
+    def _condition_on_ode(self, rows: Any, mean: Any, values: Any, jacobian: Any, scales: Any) -> tuple[Any, Any]:
+        """Rows of the free components and the mean of all, given that the linearised ODE holds.
+
+        The measurement model is z = x^(n) - f - J (x - m), observed as zero up to `ode_noise`.
+        """
+
+    @abstractmethod
+    def _updated(self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any) -> FilterState:
+        """The state after a step."""
+
+    # Data
+
+    @abstractmethod
+    def observe(
+        self, state: FilterState, particle: Particle, sample: IntervalData
+    ) -> tuple[FilterState, Any, list[Innovation]]:
+        """Condition on the sample's outputs.  Returns the state, the energy and each output's innovation."""
+
+    @abstractmethod
+    def before_jump(self, observed: FilterState, arrived: FilterState) -> FilterState:
+        """The state after the data, with the highest derivatives as they were before the inputs jumped.
+
+        The transition that led to the sample knows only these, so the smoother needs them.
+        """
+
+    # The state for loops and storage
+
+    @abstractmethod
+    def structure(
+        self,
+        first: Callable[..., FilterState],
+        step: Callable[..., FilterState],
+        particle: Particle,
+        sample: IntervalData,
+    ) -> tuple[Any, Any]:
+        """The sparsity pattern that `fill` takes, and the tree and shapes of a filled state.
+
+        `first(particle, sample)` is the first state and `step(state, particle, sample)` the next one.
+        """
+
+    @abstractmethod
+    def fill(self, state: FilterState, pattern: Any) -> FilterState:
+        """The state as a loop carries it: the same structure after every step."""
+
+    @abstractmethod
+    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+        """Mean and square factor of all components in physical units."""
+
+    @abstractmethod
+    def pack(self, state: FilterState, template: FilterState) -> Any:
+        """A filled state as one array that begins with the mean; a particle axis, if there is one, is last.
+
+        `template` has the state's tree and shapes, without a particle axis.
+        """
+
+    @abstractmethod
+    def unpack(self, packed: Any, template: FilterState) -> FilterState:
+        """The inverse of `pack`."""
