@@ -14,7 +14,7 @@ DOCS_STAMP := $(VENV)/.installed-docs
 help:
 	@echo "make demo      the Bouc-Wen case study: tables, figures and a report in demo/"
 	@echo "make test      the quick test suite"
-	@echo "make lint      ruff and mypy"
+	@echo "make lint      ruff, mypy and import-linter"
 	@echo "make validate  the long statistical studies"
 	@echo "make perf      timings against C and other libraries"
 	@echo "make docs      the documentation as a site in site/"
@@ -40,6 +40,7 @@ lint: $(STAMP)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy src
+	$(VENV)/bin/lint-imports
 
 validate: $(STAMP)
 	$(PY) -m pytest -m long

@@ -72,7 +72,7 @@ def measured(clock: Clock, samples: int, **changes: Any) -> dict[str, float]:
         "processor_seconds": processor,
         "share_outside": 1 - clock.processor / processor,
         "particles": len(posterior.weights),
-        "sweeps": posterior.settings["sweeps"],
+        "sweeps": posterior.settings.sweeps,
         "rejuvenations": len(history),
         "moves": int(np.sum(history["moves"])),
         "log_evidence": posterior.log_evidence,

@@ -130,8 +130,8 @@ def _sweep(
     from probsysid.odefilter.filter import VectorisedFilter
     from probsysid.odefilter.filter_inputs import prepare
     from probsysid.odefilter.packed_samples import PackedSamples
-    from probsysid.parallel.threads import run_parallel
-    from probsysid.targets.filter_target import CHUNK, at_once
+    from probsysid.parallel.threads import Threads
+    from probsysid.targets.filter_target import Batching
 
     masses, smoothness = shape
     ode_filter, record, solver = _chain(masses, smoothness, samples)
@@ -144,19 +144,19 @@ def _sweep(
         initial_mean=[0.0 * every] * (2 * masses),
         initial_sd=[0.1 * every] * (2 * masses),
     )
-    prepared, length = PackedSamples.of(prepare(record, ode_filter, solver.steps)), min(CHUNK, samples)
+    prepared, length = PackedSamples.of(prepare(record, ode_filter, solver.steps)), min(Batching().chunk, samples)
     places = [np.arange(k, k + length) for k in range(0, samples, length)]
     portions = [prepared.changed(lambda rows, at=at: rows[np.minimum(at, samples - 1)]) for at in places]
     busy = time.process_time()
     sweeps = {}
     for count in devices:
-        own, chunks = VectorisedFilter(ode_filter, rows=at_once(particles)), jax.device_put(portions)
+        own, chunks = VectorisedFilter(ode_filter, rows=Batching().rows(particles)), jax.device_put(portions)
         tasks = []
         for place in np.split(np.arange(particles), count):
             part = jax.device_put(jax.tree.map(lambda leaf, place=place: leaf[..., place], values))
             tasks.append(_Sweep(own, own.start(part, chunks[0])[0], part, chunks, samples))
             tasks[-1]()
-        sweeps[str(count)] = partial(run_parallel, tasks)
+        sweeps[str(count)] = partial(Threads(count).run, tasks)
     spent = time.process_time() - busy
     return in_turns(sweeps), spent
 
@@ -271,7 +271,7 @@ def _run(particles: int, samples: int, free: int, solver: Any = None) -> dict[st
         found.append(_identified(particles, samples, free, plain(2) if solver is None else solver))
 
     once()
-    return {**least(timed(once), timed(once)), "sweeps": found[-1].settings["sweeps"]}
+    return {**least(timed(once), timed(once)), "sweeps": found[-1].settings.sweeps}
 
 
 _TRUTH = {"m": 1.0, "c": 0.2, "k": 1.0, "k3": 0.5, "noise.position": 0.1, "initial.x": 0.5, "initial.dx": -0.3}
@@ -303,8 +303,9 @@ def memory(quick: bool) -> dict[str, Any]:
     from probsysid import dist
     from probsysid.benchmarks import silverbox
     from probsysid.model.problem import Problem
-    from probsysid.smc.rejuvenate import ParticleBatch, rejuvenate
-    from probsysid.smc.target import sweep
+    from probsysid.parallel.default import default_executor
+    from probsysid.smc.metropolis import ParticleBatch
+    from probsysid.smc.rejuvenate import rejuvenate
     from probsysid.targets.batch_target import BatchTarget
 
     particles, samples = (4096, 256) if quick else (MANY, 3072)
@@ -324,10 +325,10 @@ def memory(quick: bool) -> dict[str, Any]:
         ps.identify(study.model, record, priors, noise, initial, solver=solver, sampler=settings, notice=notice)
     peaks["first_rejuvenations"] = _peak()
     (run,) = runs
-    problem = Problem.make(study.model, solver, priors, noise, [initial], None)
-    target = BatchTarget(problem, [record], particles)
+    problem = Problem.make(study.model, priors, noise, [initial], None)
+    target = BatchTarget(problem, solver, [record], particles, default_executor())
     del runs[:]
-    state, likelihood, energy = sweep(target, run.flat_theta, record.samples)
+    state, likelihood, energy = target.sweep(run.flat_theta, record.samples)
     peaks["whole_record"] = _peak()
     shape = run.log_weights.shape
     cloud = ParticleBatch(run.theta, np.asarray(likelihood).reshape(shape), np.asarray(energy).reshape(shape), state)

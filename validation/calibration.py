@@ -17,7 +17,6 @@ from scipy import stats
 import probsysid as ps
 from probsysid import dist
 from probsysid.model.problem import Problem
-from probsysid.smc.target import sweep
 from validation.duffing import MODEL, SOLVER, measured, multisine
 from validation.shared import Shared
 
@@ -37,7 +36,7 @@ INITIAL = {"x": dist.Uniform(-1.0, 1.0), "dx": dist.Normal(0.0, 0.5)}
 
 
 def problem() -> Problem:
-    return Problem.make(MODEL, SOLVER, PRIORS, NOISE, [INITIAL], None)
+    return Problem.make(MODEL, PRIORS, NOISE, [INITIAL], None)
 
 
 def rank_one(shared: Shared, index: int) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def rank_one(shared: Shared, index: int) -> dict[str, Any]:
     weights = run.normalised_weights
     values = {name: np.asarray(v) for name, v in space.values(run.flat_theta).items()}
     ranks = {name: float(weights @ (v < truth[name])) for name, v in values.items()}
-    _, likelihood, energy = sweep(target, np.repeat(free, shared.sampler.particles, axis=1), SAMPLES)
+    _, likelihood, energy = target.sweep(np.repeat(free, shared.sampler.particles, axis=1), SAMPLES)
     ranks["log likelihood"] = float(weights @ (run.log_likelihood.ravel() < (likelihood - energy)[0]))
     means = {name: float(weights @ v) for name, v in values.items()}
     sds = {name: float(np.sqrt(weights @ (v - means[name]) ** 2)) for name, v in values.items()}
@@ -73,7 +72,7 @@ def run(folder: Path, sets: int = SETS) -> dict[str, Any]:
     """Run all data sets without a result in the folder, and summarise."""
     folder = folder / "calibration"
     folder.mkdir(parents=True, exist_ok=True)
-    shared = Shared(problem(), SAMPLER)
+    shared = Shared(problem(), SOLVER, SAMPLER)
     for index in track(range(sets), description="calibration"):
         path = folder / f"{index:04d}.json"
         if not path.exists():

@@ -29,10 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 SCRIPT = """
 import sys
-from importlib import import_module
 import numpy as np
 from validation.kills import identify
-import_module("probsysid.inference.identify").CHECKPOINT_SECONDS = 0.1
 print("ready", flush=True)
 posterior = identify(sys.argv[1])
 np.savez(sys.argv[2], **{name: getattr(posterior, name) for name in ("theta", "weights", "evidence_by_population")},
@@ -50,6 +48,7 @@ def identify(path: str | None = None) -> ps.Posterior:
         solver=SOLVER,
         sampler=ps.Sampler(particles=512),
         checkpoint=path,
+        checkpoint_seconds=0.1,
     )
 
 

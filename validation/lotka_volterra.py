@@ -93,9 +93,9 @@ class Reference:
             "log evidence": posterior.log_evidence - np.log(self.counts).sum(),
             "log evidence error": posterior.log_evidence_error,
             "ess": posterior.ess,
-            "sweeps": posterior.settings["sweeps"],
-            "seconds": posterior.settings["seconds"],
-            "lost": posterior.settings["lost"],
+            "sweeps": posterior.settings.sweeps,
+            "seconds": posterior.settings.seconds,
+            "lost": posterior.settings.lost,
         }
 
 

@@ -96,8 +96,8 @@ def compare(posterior: ps.Posterior, draws: Mapping[str, np.ndarray]) -> dict[st
         "sd": {n: float(posterior.sd(n) / d.std()) for n, d in draws.items()},
         "effective draws": {n: float(effective_sample_size(d)) for n, d in draws.items()},
         "ess": posterior.ess,
-        "sweeps": posterior.settings["sweeps"],
-        "seconds": posterior.settings["seconds"],
+        "sweeps": posterior.settings.sweeps,
+        "seconds": posterior.settings.seconds,
     }
 
 

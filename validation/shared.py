@@ -5,6 +5,7 @@ from typing import Any
 import probsysid as ps
 from probsysid.inference.identify import sample_all
 from probsysid.model.problem import Problem
+from probsysid.parallel.default import default_executor
 from probsysid.smc import ibis
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
@@ -14,12 +15,13 @@ from probsysid.targets.batch_target import BatchTarget
 class Shared:
     """Targets of the same problem, which share their compiled programs."""
 
-    def __init__(self, problem: Problem, sampler: ps.Sampler):
+    def __init__(self, problem: Problem, solver: ps.Solver, sampler: ps.Sampler):
         self.problem = problem
+        self.solver = solver
         self.sampler = sampler
 
     def experiment(self, record: ps.Record) -> BatchTarget:
-        return BatchTarget(self.problem, (record,), self.sampler.particles)
+        return BatchTarget(self.problem, self.solver, (record,), self.sampler.particles, default_executor())
 
     def run(self, target: BatchTarget, seed: int) -> tuple[IBISState, History]:
         history = History(self.sampler.islands)

@@ -24,12 +24,12 @@ from probsysid import dist
 from probsysid.benchmarks import silverbox
 from probsysid.inference.identify import default_noise, sample_all
 from probsysid.model.problem import Problem
+from probsysid.parallel.default import default_executor
 from probsysid.posterior.simulate import simulate
 from probsysid.smc import ibis
 from probsysid.smc.adaptive_substeps import FINEST, TOLERANCE, LevelEvaluation, first_level, loss
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
-from probsysid.smc.target import sweep
 from probsysid.targets.batch_target import BatchTarget
 from validation.honesty.problems import PROBLEMS
 from validation.honesty.runge_kutta import RungeKuttaTarget
@@ -57,7 +57,7 @@ def honesty(name: str) -> SmoothnessCase:
     """The first data set of a system of the honesty matrix."""
     problem = PROBLEMS[name]
     record = problem.record(0)
-    asked = Problem.make(problem.model, ps.Solver(), problem.priors, problem.noise, [problem.initial], None)
+    asked = Problem.make(problem.model, problem.priors, problem.noise, [problem.initial], None)
     return SmoothnessCase(asked, record, RungeKuttaTarget(problem, record, problem.fine))
 
 
@@ -65,7 +65,7 @@ def silverbox_training() -> SmoothnessCase:
     """The training record of the benchmark, with noise and initial state inferred."""
     study = silverbox.study()
     noise = {"position": default_noise("position", [study.record])}
-    problem = Problem.make(study.model, ps.Solver(), study.priors, noise, [study.initial], None)
+    problem = Problem.make(study.model, study.priors, noise, [study.initial], None)
     return SmoothnessCase(problem, study.record)
 
 
@@ -82,7 +82,7 @@ def linear_input() -> SmoothnessCase:
     noisy = outputs["position"][0] + 0.1 * random.standard_normal(samples)
     priors = {name: dist.LogNormal(np.log(value), 0.4) for name, value in truth.items()}
     initial = {"x": dist.Normal(0.0, 1.0), "dx": dist.Normal(0.0, 1.0)}
-    problem = Problem.make(model, ps.Solver(), priors, {"position": dist.LogNormal(-2.1, 0.5)}, [initial], None)
+    problem = Problem.make(model, priors, {"position": dist.LogNormal(-2.1, 0.5)}, [initial], None)
     return SmoothnessCase(problem, record.replace(outputs={"position": noisy}))
 
 
@@ -95,7 +95,7 @@ CASES: dict[str, Callable[[], SmoothnessCase]] = {
 
 def posterior(case: SmoothnessCase) -> IBISState:
     """Particles of the posterior with the default solver."""
-    target = BatchTarget(case.problem, (case.record,), SAMPLER.particles)
+    target = BatchTarget(case.problem, ps.Solver(), (case.record,), SAMPLER.particles, default_executor())
     run = ibis.start(target, SAMPLER, 0, first_level(target))
     return sample_all(run, History(1), target, SAMPLER, _ignore, _ignore)
 
@@ -106,22 +106,15 @@ def _ignore(*_: Any) -> None:
 
 def likelihood(target: Any, theta: Any) -> np.ndarray:
     """Log likelihood of the whole record."""
-    _, before, last = sweep(target, theta, target.samples)
+    _, before, last = target.sweep(theta, target.samples)
     return before - last
 
 
 def target_with(case: SmoothnessCase, beyond: int) -> BatchTarget:
     """The problem with this number of derivatives beyond the order."""
     smoothness = {name: order + beyond for name, order in case.problem.model.coordinates.items()}
-    problem = Problem.make(
-        case.problem.model,
-        ps.Solver(smoothness=smoothness),
-        case.problem.priors,
-        case.problem.noise,
-        case.problem.initials,
-        None,
-    )
-    return BatchTarget(problem, (case.record,), SAMPLER.particles)
+    solver = ps.Solver(smoothness=smoothness)
+    return BatchTarget(case.problem, solver, (case.record,), SAMPLER.particles, default_executor())
 
 
 def measure(case: SmoothnessCase) -> dict[str, Any]:

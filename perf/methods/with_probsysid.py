@@ -54,9 +54,9 @@ def main() -> None:
         kind="smc",
         balanced=given.draws > 0,
         log_evidence_error=[p.log_evidence_error for p in posteriors],
-        sweeps=float(np.mean([p.settings["sweeps"] for p in posteriors])),
-        solver=posteriors[-1].settings["solver"],
-        verdict=posteriors[-1].settings["solver_verdict"],
+        sweeps=float(np.mean([p.settings.sweeps for p in posteriors])),
+        solver=posteriors[-1].settings.solver,
+        verdict=posteriors[-1].verdict,
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
     )
 

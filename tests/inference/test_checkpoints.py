@@ -25,13 +25,12 @@ SAMPLES = {SAMPLES}
 """
     + """
 import sys
-from importlib import import_module
 import numpy as np
 import probsysid as ps
 from tests import duffing
 
-import_module("probsysid.inference.identify").CHECKPOINT_SECONDS = 0.05
-posterior = ps.identify(duffing.model, duffing.measure(SAMPLES), checkpoint=sys.argv[1], **duffing.options())
+options = {**duffing.options(), "checkpoint": sys.argv[1], "checkpoint_seconds": 0.05}
+posterior = ps.identify(duffing.model, duffing.measure(SAMPLES), **options)
 np.savez(sys.argv[2], theta=posterior.theta, weights=posterior.weights, ess=posterior.history.ess)
 """
 )

@@ -11,6 +11,7 @@ import probsysid as ps
 from probsysid import dist
 from probsysid.inference.identify import problem_fingerprint
 from probsysid.model.problem import Problem
+from probsysid.parallel.default import default_executor
 from probsysid.targets.batch_target import BatchTarget
 from tests.odefilter.bruteforce import Joint, joint_gaussian
 from tests.odefilter.cases import Case
@@ -42,11 +43,11 @@ class Oscillator:
         self.record = ps.Record(inputs={"force": force}, outputs={"position": data}, dt=0.4)
         priors = {"gain": dist.Normal(1.0, 0.5), "offset": dist.Normal(0.0, 2.0)}
         initial = {"x": dist.Normal(0.2, 0.3), "dx": dist.Normal(1.0, 0.4)}
-        self.problem = Problem.make(model, SOLVER, priors, {"position": NOISE}, [initial], None)
+        self.problem = Problem.make(model, priors, {"position": NOISE}, [initial], None)
 
     @cached_property
     def experiment(self) -> BatchTarget:
-        return BatchTarget(self.problem, (self.record,), 1024)
+        return BatchTarget(self.problem, SOLVER, (self.record,), 1024, default_executor())
 
     def target(self) -> BatchTarget:
         return self.experiment
@@ -123,8 +124,8 @@ def mark(model: ps.Model = model, **changes: Any) -> str:
         "data": np.arange(3.0),
         **changes,
     }
-    sampler, seed, data = (given.pop(name) for name in ("sampler", "seed", "data"))
-    return problem_fingerprint(Problem.make(model, **given), sampler, seed, data)
+    settings = [given.pop(name) for name in ("solver", "sampler", "seed", "data")]
+    return problem_fingerprint(Problem.make(model, **given), *settings)
 
 
 def affine(slope: float) -> dist.Distribution:

@@ -106,5 +106,5 @@ def test_some_particles_lost_are_counted_and_the_run_goes_on() -> None:
         model, record, {"a": dist.Uniform(0, 2)}, {"x": 0.01}, {"x": 1.0}, sampler=ps.Sampler(particles=256)
     )
     # 128 expected, standard deviation 8
-    assert abs(posterior.settings["lost"] - 128) < 4 * 8
+    assert abs(posterior.settings.lost - 128) < 4 * 8
     assert abs(posterior.mean("a") - 0.5) < 4 * posterior.sd("a")

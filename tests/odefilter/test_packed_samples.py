@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import probsysid as ps
-from probsysid.inference.online import StreamTarget
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter_inputs import prepare, with_room
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.packed_samples import PackedSamples
-from probsysid.targets import filter_target
+from probsysid.parallel.threads import Threads
 from probsysid.targets.batch_target import BatchTarget
+from probsysid.targets.filter_target import Batching
+from probsysid.targets.stream_target import StreamTarget
 from tests import duffing
 
 CHUNK = 8
@@ -42,15 +43,30 @@ def test_rows_go_through_compiled_functions() -> None:
 # Streams, which write on in what has been sent
 
 
+class AlignedStream(StreamTarget):
+    """A stream whose second chunk lies where JAX would use it without copying: at a multiple of 64 bytes."""
+
+    buffer: np.ndarray | None = None
+
+    @property
+    def data(self) -> tuple[PackedSamples, ...]:
+        (packed,) = super().data
+        if self.buffer is None:
+            place = np.empty(packed.numbers.nbytes + 64, dtype=np.uint8)
+            shift = -(place.ctypes.data + (1 + CHUNK) * packed.numbers.strides[0]) % 64
+            self.buffer = place[shift : shift + packed.numbers.nbytes].view(float).reshape(packed.numbers.shape)
+        self.buffer[:] = packed.numbers
+        return (packed.changed(lambda _: self.buffer),)
+
+
 @pytest.fixture
-def target(monkeypatch: pytest.MonkeyPatch) -> tuple[StreamTarget, BatchTarget, ps.Record]:
-    monkeypatch.setattr(filter_target, "CHUNK", CHUNK)
+def target() -> tuple[StreamTarget, BatchTarget, ps.Record]:
     record = duffing.measure(40)
     options = duffing.options()
-    problem = Problem.make(
-        duffing.model, ps.Solver(substeps=2), options["priors"], options["noise"], [options["initial"]], None
-    )
-    return StreamTarget(problem, 64, duffing.DT, "linear"), BatchTarget(problem, [record], 64), record
+    problem = Problem.make(duffing.model, options["priors"], options["noise"], [options["initial"]], None)
+    solver, executor, batching = ps.Solver(substeps=2), Threads(1), Batching(chunk=CHUNK)
+    stream = AlignedStream(problem, solver, 64, executor, duffing.DT, "linear", batching=batching)
+    return stream, BatchTarget(problem, solver, [record], 64, executor, batching=batching), record
 
 
 def feed(stream: StreamTarget, record: ps.Record, first: int, last: int) -> None:
@@ -89,19 +105,8 @@ def test_what_was_sent_does_not_change_when_more_is_written(
 ) -> None:
     stream, _, record = target
     feed(stream, record, 0, 12)
-    stream.rows = stream.rows.changed(_aligned)
     sent = chunk(stream, 1)
     before = np.array(sent.numbers)
     feed(stream, record, 12, 15)
     np.testing.assert_array_equal(np.asarray(sent.numbers), before)
     assert np.any(np.asarray(chunk(stream, 1).numbers) != before)
-
-
-def _aligned(numbers: np.ndarray) -> np.ndarray:
-    """A copy in which the second chunk lies where JAX would use it without copying: at a multiple of 64 bytes."""
-    place = np.empty(numbers.nbytes + 64, dtype=np.uint8)
-    second = (1 + CHUNK) * numbers.strides[0]
-    shift = -(place.ctypes.data + second) % 64
-    copy = place[shift : shift + numbers.nbytes].view(float).reshape(numbers.shape)
-    copy[:] = numbers
-    return copy

@@ -55,7 +55,7 @@ def test_energies_are_those_of_separate_steps(case: tuple[VectorisedFilter, ps.R
 
 def test_one_program_serves_all(case: tuple[VectorisedFilter, ps.Record, Particle]) -> None:
     energies(case, 1, room=True)
-    compiled = case[0].programs()
+    compiled = case[0].programs
     found = [energies(case, steps, room=True) for steps in STEPS]
-    assert case[0].programs() == compiled
+    assert case[0].programs == compiled
     assert len({float(np.sum(energy)) for energy in found}) == len(STEPS)

@@ -7,7 +7,7 @@ import pytest
 
 import probsysid as ps
 from probsysid.odefilter.linearise import EKF0, EKF1
-from probsysid.posterior.diagnostics.solver_check import chosen
+from probsysid.posterior.diagnostics.solver_check import at_level
 
 
 def model() -> ps.Model:
@@ -30,7 +30,7 @@ def test_steps_that_are_given_may_be_long() -> None:
     assert given.linearisation == EKF1(iterations=3)
     assert given.diffusion == ps.Dynamic(1.0, shrinkage=0.5)
     assert ps.Solver(substeps=1, linearisation="ekf1", diffusion="quasi-mle") == replace(ps.Solver(), substeps=1)
-    assert chosen(ps.Solver(), level=2).linearisation == EKF1()
+    assert at_level(ps.Solver(), level=2).linearisation == EKF1()
     assert ps.Solver(substeps=2, diffusion=1.0).linearisation == EKF1(iterations=3)
     assert ps.Solver.paper().linearisation == EKF0()
 

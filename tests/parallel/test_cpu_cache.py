@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from probsysid.odefilter import filter as filter_module
-from probsysid.odefilter.filter import VectorisedFilter
+from probsysid.odefilter.filter import LARGEST, block_size
 from probsysid.parallel.cpu_cache import USUAL, first_level_cache
-from tests import duffing
 
 
 def tell(folder: Path, *caches: tuple[str, str, str]) -> Path:
@@ -29,12 +27,8 @@ def test_what_cannot_be_read_is_as_usual(tmp_path: Path, size: str) -> None:
     assert first_level_cache(tmp_path / "nothing") == USUAL
 
 
-def test_blocks_follow_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice the cache, twice the particles a block, between the smallest and the largest that vectorise well."""
-    filter = VectorisedFilter(duffing.SOLVER.ode_filter(duffing.model, duffing.measure(4).jump_order))
-    blocks = {}
-    for size in (1, 4, 8, 16, 10**6):
-        monkeypatch.setattr(filter_module, "first_level_cache", lambda size=size: 1024 * size)
-        blocks[size] = filter.block
-    assert blocks[1] == filter_module.SMALLEST_UNROLLED and blocks[10**6] == filter_module.LARGEST
+def test_blocks_follow_from_the_cache() -> None:
+    """Twice the cache, twice the particles per block, between the smallest and the largest that vectorise well."""
+    blocks = {size: block_size(free=4, size=5, smallest=16, cache=1024 * size) for size in (1, 4, 8, 16, 10**6)}
+    assert blocks[1] == 16 and blocks[10**6] == LARGEST
     assert blocks[16] == 2 * blocks[8] and blocks[1] <= blocks[4] <= blocks[8]

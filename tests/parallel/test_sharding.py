@@ -13,11 +13,7 @@ PROGRAM = """
 import warnings
 import jax, numpy as np
 import probsysid as ps
-from probsysid.targets.batch_target import BatchTarget
-from probsysid.model.problem import Problem
-from probsysid.parallel import sharding as devices_module
-from probsysid.parallel.sharding import particle_mesh
-from probsysid.odefilter.filter import VectorisedFilter
+from probsysid.parallel.sharding import Devices, rows_of, shard
 from probsysid import dist
 
 assert len(jax.devices()) == 4
@@ -39,41 +35,30 @@ given = {
 warnings.simplefilter("ignore", ps.ModelWarning)
 
 def posterior(devices):
-    filters = {}
-
-    def filter_of(problem, record):
-        ode_filter = problem.solver.ode_filter(problem.model, record.jump_order)
-        return filters.setdefault(0, VectorisedFilter(ode_filter, devices))
-
-    BatchTarget.filters = property(lambda self: tuple(filter_of(self.problem, r) for r in self.records))
-    return ps.identify(lag, record, **given)
+    return ps.identify(lag, record, executor=Devices(devices, fewest=1), **given)
 
 one = posterior(1)
 for devices in DEVICES:
     many = posterior(devices)
-    assert particle_mesh(128, devices).devices.size == devices
+    assert Devices(devices, fewest=1).mesh(128).devices.size == devices
     # the same random decisions (another one would differ by a hundredth), up to rounding that grows from proposal to
     # proposal
     np.testing.assert_allclose(many.theta, one.theta, rtol=0, atol=1e-7)
     np.testing.assert_allclose(many.weights, one.weights, rtol=1e-5)
     np.testing.assert_allclose(many.log_evidence, one.log_evidence, rtol=1e-9)
 # rows come to the host in the order of particles
+mesh = Devices(4, fewest=1).mesh(128)
 values = np.random.default_rng(1).standard_normal((6, 128))
-np.testing.assert_array_equal(devices_module.rows_of(devices_module.shard(values, 4), 5), values[:5])
-# numbers are sent to the devices once
-mesh = particle_mesh(128, 4)
-assert devices_module._known(3, mesh) is devices_module._known(np.int64(3), mesh)
-assert len(devices_module._known(3, mesh).sharding.device_set) == 4
-assert int(devices_module._known(3, mesh)) == 3
+np.testing.assert_array_equal(rows_of(shard(values, mesh), 5), values[:5])
 # particles dealt out beforehand stay where they are
-dealt = devices_module.shard({"a": np.zeros((2, 128))}, 4)
-assert devices_module._shard(dealt, mesh)["a"] is dealt["a"]
-# a number that does not divide even_shards uses fewer devices
-assert particle_mesh(126, 4).devices.size == 3
-assert particle_mesh(127, 4) is None
+dealt = shard({"a": np.zeros((2, 128))}, mesh)
+assert shard(dealt, mesh)["a"] is dealt["a"]
+# a number of particles that does not divide evenly uses fewer devices
+assert Devices(4, fewest=1).mesh(126).devices.size == 3
+assert Devices(4, fewest=1).mesh(127) is None
 # nor are few particles spread thinly
-assert particle_mesh(300).devices.size == 2
-assert particle_mesh(128) is None
+assert Devices().mesh(300).devices.size == 2
+assert Devices().mesh(128) is None
 print("same")
 """
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probsysid.parallel import threads
-from probsysid.parallel.threads import FEWEST, concatenate, even_shards, run_parallel
+from probsysid.parallel.executor import FEWEST, concatenate, even_shards
+from probsysid.parallel.threads import Threads
 
 PROGRAM = """
 import json, sys, threading, warnings
@@ -22,7 +22,7 @@ import jax
 import numpy as np
 import probsysid as ps
 from probsysid import dist
-from probsysid.parallel import threads
+from probsysid.parallel.default import default_executor
 
 compiled = []
 jax.monitoring.register_event_duration_secs_listener(
@@ -43,7 +43,7 @@ posterior = ps.identify(
     lag, [record, record[:20]], solver=ps.Solver(substeps=1), sampler=ps.Sampler(particles=512), **problem
 )
 print(json.dumps({
-    "cores": len(threads.thread_slices(512)),
+    "cores": len(default_executor().slices(512)),
     "threads": sum(thread.name.startswith("probsysid: core") for thread in threading.enumerate()),
     "compiled": len(compiled),
     "theta": posterior.theta.tolist(),
@@ -117,10 +117,8 @@ def test_as_many_as_get_the_same_number(particles: int, available: int, count: i
     assert even_shards(particles, available, FEWEST) == count
 
 
-def test_shares_hold_every_particle_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "in_threads", lambda: True)
-    monkeypatch.setattr(threads.jax, "local_devices", lambda: [None] * 3)
-    found = threads.thread_slices.__wrapped__(3 * FEWEST)
+def test_slices_hold_every_particle_once() -> None:
+    found = Threads(cores=3).slices(3 * FEWEST)
     assert [part.stop - part.start for part in found] == [FEWEST] * 3
     np.testing.assert_array_equal(np.concatenate([np.arange(3 * FEWEST)[part] for part in found]), np.arange(384))
 
@@ -134,18 +132,9 @@ def test_one_part_is_not_copied() -> None:
 # Together
 
 
-@pytest.fixture
-def three_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    pool = ThreadPoolExecutor(3)
-    monkeypatch.setattr(threads, "_pool", lambda: pool)
-
-
 SETTING: ContextVar[int] = ContextVar("SETTING", default=0)
 
 
-@pytest.mark.usefixtures("three_workers")
 def test_results_come_in_order_from_tasks_at_the_same_time() -> None:
     barrier = threading.Barrier(4)  # passed only if all are there
     token = SETTING.set(7)
@@ -153,12 +142,11 @@ def test_results_come_in_order_from_tasks_at_the_same_time() -> None:
     def task(k: int) -> Any:
         return lambda _: (barrier.wait(20), k, SETTING.get(), threading.current_thread() is threading.main_thread())[1:]
 
-    found = run_parallel([task(k) for k in range(4)])
+    found = Threads(cores=4).run([task(k) for k in range(4)])
     SETTING.reset(token)
     assert found == [(0, 7, True), (1, 7, False), (2, 7, False), (3, 7, False)]
 
 
-@pytest.mark.usefixtures("three_workers")
 @pytest.mark.parametrize("failing", [0, 2])
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
 def test_where_one_fails_the_others_stop(failing: int, kind: type[BaseException]) -> None:
@@ -177,6 +165,6 @@ def test_where_one_fails_the_others_stop(failing: int, kind: type[BaseException]
         return run
 
     with pytest.raises(kind, match="no more"):
-        run_parallel([task(k) for k in range(3 if failing else 4)])
+        Threads(cores=4).run([task(k) for k in range(3 if failing else 4)])
     # nobody is at work any more
     assert sorted(ended) == ([1] if failing else [1, 2, 3])

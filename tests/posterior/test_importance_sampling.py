@@ -7,7 +7,7 @@ from scipy import stats
 import probsysid as ps
 from probsysid import dist
 from probsysid.posterior import importance_sampling
-from probsysid.posterior.qmc import balanced
+from probsysid.posterior.qmc import quasi_random
 from probsysid.smc.proposals import MixtureDensity
 
 NOISE, SAMPLES = 0.5, 20
@@ -54,7 +54,7 @@ def test_moments_and_evidence_are_exact(found: ps.Posterior) -> None:
         sd = np.sqrt(covariance[i, i])
         assert abs(refined.mean(name) - mean[i]) < 4 * error * sd
         assert abs(refined.sd(name) / sd - 1) < 4 * error / np.sqrt(2)
-    assert refined.log_evidence_error < 0.002  # independent draws of that worth have 0.0026
+    assert refined.log_evidence_error < 0.002  # independent draws of that efficiency have 0.0026
     assert abs(refined.log_evidence - log_evidence) < 4 * refined.log_evidence_error
 
 
@@ -70,24 +70,24 @@ def test_evidence_is_unbiased_and_its_error_right(found: ps.Posterior) -> None:
     assert abs(np.sqrt(np.mean((ratios - 1) ** 2)) / reported - 1) < 0.4
 
 
-def test_worth_of_another_distribution_is_foreseen() -> None:
+def test_efficiency_of_another_distribution_is_foreseen() -> None:
     """For N(0, 1) and draws from N(0, s^2) it is sqrt(2 - 1 / s^2) / s."""
     random = np.random.default_rng(0)
     wide, wider = (MixtureDensity(np.ones(1), np.zeros((1, 1)), np.full((1, 1, 1), s), None) for s in (1.5, 2.5))
-    theta = balanced(wide, random, 4096)
+    theta = quasi_random(wide, random, 4096)
     trial = importance_sampling.ImportanceSample(theta, 7.0 - 0.5 * theta[0] ** 2, wide.log_density(theta))
     # means of bounded weights over 4096 draws, were they independent: a hundredth or two
-    assert trial.worth == pytest.approx(np.sqrt(2 - 1 / 1.5**2) / 1.5, rel=0.02)
-    assert trial.worth_of(wide) == pytest.approx(trial.worth, rel=1e-12)
-    assert trial.worth_of(wider) == pytest.approx(np.sqrt(2 - 1 / 2.5**2) / 2.5, rel=0.02)
+    assert trial.efficiency == pytest.approx(np.sqrt(2 - 1 / 1.5**2) / 1.5, rel=0.02)
+    assert trial.efficiency_of(wide) == pytest.approx(trial.efficiency, rel=1e-12)
+    assert trial.efficiency_of(wider) == pytest.approx(np.sqrt(2 - 1 / 2.5**2) / 2.5, rel=0.02)
 
 
 def test_it_is_a_posterior_like_any_other(found: ps.Posterior) -> None:
     refined = found.refined(100)
-    assert refined.settings["particles"] == len(refined.weights) == refined.theta.shape[1] == 104
+    assert refined.settings.particles == len(refined.weights) == refined.theta.shape[1] == 104
     assert refined.weights.sum() == pytest.approx(1)
     assert set(refined.table().index) == set(found.table().index)
-    assert refined.settings["sweeps"] * 104 > found.settings["sweeps"] * 64 + 104
+    assert refined.settings.sweeps * 104 > found.settings.sweeps * 64 + 104
     again = refined.refined(100, seed=1)
     assert len(again.weights) == 104
     assert not np.array_equal(again.theta, refined.theta)
@@ -112,7 +112,7 @@ def test_heavy_weights_are_mended_by_wider_tails(found: ps.Posterior, monkeypatc
     refined = found.refined(8000)
     assert refined.ess > 0.2 * 8000  # the narrow draws have a share in the fit; they alone leave 0.01
     assert abs(refined.log_evidence - exact()[2]) < 4 * refined.log_evidence_error
-    assert refined.settings["sweeps"] * 8000 >= found.settings["sweeps"] * 64 + 2 * 8000
+    assert refined.settings.sweeps * 8000 >= found.settings.sweeps * 64 + 2 * 8000
 
 
 @pytest.mark.parametrize("draws", [0, 63, 100.5, "many"])

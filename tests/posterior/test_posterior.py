@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 import probsysid as ps
 from probsysid import dist
+from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.simulate import simulate
 from tests import duffing
 
@@ -45,7 +46,7 @@ def test_table(posterior: ps.Posterior) -> None:
 
 
 def test_moments_and_quantiles_are_those_of_resampled_draws(posterior: ps.Posterior) -> None:
-    draws = posterior.columns["k"][posterior.draw_indices(200_000)]
+    draws = posterior.columns["k"][draw_indices(posterior.weights, 200_000)]
     spread = posterior.sd("k")
     # systematic resampling of that many copies changes a mean by at most the largest gap in weight, 1 / 200000
     assert abs(draws.mean() - posterior.mean("k")) < 1e-2 * spread
@@ -55,8 +56,8 @@ def test_moments_and_quantiles_are_those_of_resampled_draws(posterior: ps.Poster
 
 
 def test_log_predictive_adds_up_to_the_evidence(posterior: ps.Posterior) -> None:
-    assert posterior.log_predictive.shape == (SAMPLES,)
-    np.testing.assert_allclose(posterior.log_predictive.sum(), posterior.log_evidence, rtol=1e-12)
+    assert posterior.history.log_predictive.shape == (SAMPLES,)
+    np.testing.assert_allclose(posterior.history.log_predictive.sum(), posterior.log_evidence, rtol=1e-12)
     assert 0 < posterior.log_evidence_error < 1
 
 
@@ -209,7 +210,7 @@ def test_nothing_compiles_as_time_goes_on() -> None:
     def compilations(record: ps.Record) -> int:
         events.clear()
         posterior = ps.identify(duffing.model, record, **duffing.options())
-        rejuvenations.append(len(posterior.rejuvenations()))
+        rejuvenations.append(len(posterior.history.table()))
         return sum("compile" in name and "requests" in name for name in events)
 
     rejuvenations: list[int] = []

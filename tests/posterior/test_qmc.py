@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from probsysid.posterior.qmc import balanced, uniforms
+from probsysid.posterior.qmc import quasi_random, uniforms
 from probsysid.smc.proposals import MixtureDensity
 
 SKEWED = np.array([[1.0, 0.0], [0.8, 0.6]])
@@ -31,7 +31,7 @@ def test_draws_have_the_distribution(degrees: float | None) -> None:
     mixture = MixtureDensity(
         np.array([0.3, 0.7]), np.array([[-4.0, 0.0], [4.0, 1.0]]), np.stack([SKEWED, 2 * SKEWED]), degrees
     )
-    draws = balanced(mixture, np.random.default_rng(2), 4096)
+    draws = quasi_random(mixture, np.random.default_rng(2), 4096)
     shape = stats.norm if degrees is None else stats.t(degrees)
     for coordinate in (0, 1):
         # both rows of the factor have length 1, so marginals are those of the components, scaled
@@ -48,5 +48,5 @@ def test_draws_have_the_distribution(degrees: float | None) -> None:
 
 def test_means_are_far_less_uncertain_than_of_independent_draws() -> None:
     one, random = MixtureDensity(np.ones(1), np.zeros((1, 2)), SKEWED[None], None), np.random.default_rng(3)
-    means = [balanced(one, random, 256).mean(axis=1) for _ in range(20)]
+    means = [quasi_random(one, random, 256).mean(axis=1) for _ in range(20)]
     assert 256 * np.var(means) < 0.2  # 1 if they were independent, known to a third

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import probsysid as ps
 from probsysid.posterior.states import States
+from probsysid.posterior.summaries import correlation
 from probsysid.report.figures.characteristic import plot_characteristic, plot_loop
 from probsysid.report.figures.corner import plot_corner
 from probsysid.report.figures.degeneracy import plot_degeneracy
@@ -88,7 +89,7 @@ def test_corner_has_all_pairs(posterior: ps.Posterior, tmp_path: Path) -> None:
     drawn(figure, tmp_path)
     assert len(figure.axes) == len(names) ** 2
     shown = figure.axes[1].texts[0].get_text()
-    assert shown == f"{posterior.correlation().loc[names[0], names[1]]:+.2f}"
+    assert shown == f"{correlation(posterior).loc[names[0], names[1]]:+.2f}"
 
 
 def test_evolution_ends_at_the_last_sample(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import probsysid as ps
+from probsysid.posterior.diagnostics.solver_check import SolverCheck
 from probsysid.report import sections
 from probsysid.report.html.rendering import InteractiveFigures
 from probsysid.report.views import Content, DataView, ModelView
@@ -20,13 +21,13 @@ def posterior() -> ps.Posterior:
 
 def test_integration_shows_the_verdict_and_the_shares(posterior: ps.Posterior) -> None:
     shares = {"x": {"noise": 0.9, "integration": 0.1}, "y": {"noise": 0.5}}
-    changed = {"solver_verdict": "two steps per sample suffice", "uncertainty": shares}
-    found = sections.integration(ModelView("lag", replace(posterior, settings=changed)))
+    check = SolverCheck(substeps=2, finer=4, shape=0.1, shift={"x": 0.1, "y": 0.05}, spread={"x": 1.0, "y": 1.0})
+    found = sections.integration(ModelView("lag", replace(posterior, check=check, variance_shares=shares)))
     assert found is not None and found.shares is not None
-    assert found.verdict == "two steps per sample suffice"
+    assert found.verdict == check.verdict
     assert found.shares.head == ["", "noise", "integration"]
     assert found.shares.rows == [["x", "0.9", "0.1"], ["y", "0.5", ""]]
-    assert sections.integration(ModelView("lag", replace(posterior, settings={}))) is None
+    assert sections.integration(ModelView("lag", replace(posterior, check=None, variance_shares=None))) is None
 
 
 def test_quantities_come_in_the_models_order_and_given_ones_last(posterior: ps.Posterior) -> None:

@@ -15,12 +15,13 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from probsysid import dist
+from probsysid._internal.statistics import log_mean_exp
 from probsysid.model.parameter_space import ParameterSpace
 from probsysid.smc import ibis
-from probsysid.smc.history import log_mean_exp
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
+from probsysid.smc.target import sweep_by_advance
 
 SEEDS = tuple(range(20))
 
@@ -59,6 +60,9 @@ class EnergyTarget:
         rows[: last - first] = [self.energy(theta, sample) for sample in range(first, last)]
         before = np.zeros((1, theta.shape[-1])) if state is None else np.asarray(state)
         return before + rows[: last - first].sum(axis=0), rows
+
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        return sweep_by_advance(self, theta, stop)
 
     def describe(self, sample: int) -> str:
         return f"sample {sample}"

@@ -26,8 +26,8 @@ INITIAL = {"x": dist.Uniform(0.5, 2.0)}
 @pytest.fixture(scope="module")
 def ranks() -> dict[str, np.ndarray]:
     """Share of the posterior below the truth, for every quantity and data set."""
-    problem = Problem.make(model, ps.Solver(smoothness=2, substeps=1), PRIORS, NOISE, [INITIAL], None)
-    shared = Shared(problem, ps.Sampler(particles=512, islands=2))
+    problem = Problem.make(model, PRIORS, NOISE, [INITIAL], None)
+    shared = Shared(problem, ps.Solver(smoothness=2, substeps=1), ps.Sampler(particles=512, islands=2))
     space = problem.space
     truths = {name: np.asarray(v) for name, v in space.values(space.sample(jax.random.key(7), SETS)).items()}
     random = np.random.default_rng(7)

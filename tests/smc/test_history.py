@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from probsysid.smc.history import History, evidence_error, log_mean_exp
+from probsysid._internal.statistics import log_mean_exp
+from probsysid.smc.evidence import evidence_error
+from probsysid.smc.history import History
 from probsysid.smc.ibis import StepInfo
 from probsysid.smc.rejuvenate import Rejuvenation
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from probsysid import Sampler
 from probsysid.smc import ibis
-from probsysid.smc.history import evidence_error
+from probsysid.smc.evidence import evidence_error
 from probsysid.smc.moves import IndependentMH
 from probsysid.smc.options import MOVES
 from probsysid.smc.proposals import StudentTMixture
@@ -142,6 +142,7 @@ class WithoutProposalRatio:
     move: Any
 
     name = "without proposal ratio"
+    independent = False
 
     def fit(self, *arguments: Any) -> Any:
         return self.move.fit(*arguments)

@@ -8,10 +8,11 @@ import pytest
 from scipy import stats
 
 from probsysid import Sampler
-from probsysid.smc import rejuvenate as r
+from probsysid.smc.metropolis import ParticleBatch, TemperedTarget
 from probsysid.smc.moves import DEFAULT, IndependentMH, Move, RandomWalk
 from probsysid.smc.options import MOVES
 from probsysid.smc.proposals import MomentMatchedT, StudentTMixture
+from probsysid.smc.rejuvenate import rejuvenate
 from tests.smc.conjugate import EnergyTarget
 from tests.smc.test_ibis import WithoutProposalRatio
 
@@ -50,10 +51,10 @@ def move_once(move: Move, seed: int, *, islands: int = 1, chain: int = 1, moves:
     theta = banana(np.random.default_rng([seed, 0]), DRAWS)
     shape = (sampler.populations, sampler.population_size)
     first, second = energy(theta, 0), energy(theta, 1)
-    batch = r.ParticleBatch(
+    batch = ParticleBatch(
         theta.reshape(2, *shape), -first.reshape(shape), second.reshape(shape), (first + second)[None]
     )
-    moved, info, _ = r.rejuvenate(batch, np.zeros(shape), target(), sampler, 1, SHARE, (seed, 7))
+    moved, info, _ = rejuvenate(batch, np.zeros(shape), target(), sampler, 1, SHARE, (seed, 7))
     total = energy(moved.theta.reshape(2, -1), 0) + energy(moved.theta.reshape(2, -1), 1)
     np.testing.assert_allclose(np.asarray(moved.state)[0], total, rtol=1e-13)
     links = moved.theta.reshape(2, sampler.populations, chain, -1)
@@ -127,14 +128,14 @@ def test_a_dropped_proposal_ratio_shows(name: str) -> None:
         assert_invariant(draws, seed=5)
 
 
-@pytest.mark.parametrize("part", ["prior", "likelihood", "share"])
-def test_a_missing_part_of_the_target_shows(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def log_target(self: Any, batch: r.ParticleBatch) -> np.ndarray:
-        prior = np.asarray(self.target.log_prior(batch.theta.reshape(2, -1))).reshape(batch.energy.shape)
-        populations = {"prior": prior, "likelihood": batch.likelihood, "share": -self.share * batch.energy}
-        return sum(value for name, value in populations.items() if name != part)
+@pytest.mark.parametrize("missing", ["prior", "likelihood", "exponent"])
+def test_a_missing_factor_of_the_target_shows(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def log_density(self: TemperedTarget, batch: ParticleBatch) -> np.ndarray:
+        log_prior = np.asarray(self.target.log_prior(batch.theta.reshape(2, -1))).reshape(batch.energy.shape)
+        factors = {"prior": log_prior, "likelihood": batch.likelihood, "exponent": -self.exponent * batch.energy}
+        return sum(value for name, value in factors.items() if name != missing)
 
-    monkeypatch.setattr(r._Moving, "_log_target", log_target)
+    monkeypatch.setattr(TemperedTarget, "log_density", log_density)
     with pytest.raises(AssertionError, match=r"standard errors|p = "):
         draws, _ = move_once(DEFAULT, seed=6)
         assert_invariant(draws, seed=6)
@@ -145,6 +146,7 @@ class Outside:
     """Proposes where the prior has no density."""
 
     name = "outside"
+    independent = False
 
     def fit(self, *_: Any) -> None: ...
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import logsumexp
 
+from probsysid._internal.statistics import effective_sample_size, log_mean_exp, log_sum_exp
 from probsysid.smc import weights as w
 
 SHAPE = (2, 6)
@@ -16,25 +17,25 @@ energies = hnp.arrays(float, (7, 12), elements=st.one_of(st.floats(-1e3, 1e3), s
 def test_effective_size_of_known_weights() -> None:
     """1 / sum of squares of normalised weights (paper, eq. ESS)."""
     logs = np.log([[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 1e-300, 1e-300], [0.7, 0.1, 0.1, 0.1]])
-    np.testing.assert_allclose(w.effective_size(logs), [4, 2, 1 / (0.49 + 0.03)], rtol=1e-14)
-    assert w.effective_size(np.full((1, 4), -np.inf)) == 0
-    assert w.effective_size(np.array([[-np.inf, 3.0, -np.inf]])) == 1
+    np.testing.assert_allclose(effective_sample_size(logs), [4, 2, 1 / (0.49 + 0.03)], rtol=1e-14)
+    assert effective_sample_size(np.full((1, 4), -np.inf)) == 0
+    assert effective_sample_size(np.array([[-np.inf, 3.0, -np.inf]])) == 1
 
 
 @given(log_weights, st.floats(-500, 500))
 def test_effective_size_does_not_depend_on_a_factor(logs: np.ndarray, shift: float) -> None:
-    size = w.effective_size(logs)
+    size = effective_sample_size(logs)
     assert np.all((size >= 1 - 1e-12) & (size <= SHAPE[1] + 1e-12))
     # the shift rounds the logs at 1e-13
-    np.testing.assert_allclose(w.effective_size(logs + shift), size, rtol=1e-11)
+    np.testing.assert_allclose(effective_sample_size(logs + shift), size, rtol=1e-11)
 
 
 @given(hnp.arrays(float, (3, 5), elements=st.one_of(st.floats(-700, 700), st.just(-np.inf))))
 def test_sums_of_exponentials_are_scipys(values: np.ndarray) -> None:
     with np.errstate(divide="ignore"):
         expected = logsumexp(values, axis=-1)
-    np.testing.assert_allclose(w.log_sum_exp(values), expected, rtol=1e-14, atol=1e-14)
-    np.testing.assert_allclose(w.log_mean(values), expected - np.log(5), rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(log_sum_exp(values), expected, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(log_mean_exp(values), expected - np.log(5), rtol=1e-14, atol=1e-14)
 
 
 @given(log_weights)
@@ -77,10 +78,10 @@ def test_tempering_takes_as_much_as_it_may(logs: np.ndarray, energy: np.ndarray,
     logs = 0.001 * logs  # nearly even, as after a rejuvenation
     part = w.temper(logs, energy, share)
     assert 0 <= part <= 1
-    assert w.ess_fraction(w.effective_size(logs - part * energy), SHAPE[1]) >= share
+    assert w.ess_fraction(effective_sample_size(logs - part * energy), SHAPE[1]) >= share
     if part < 1:
         more = (1 + w.PRECISE) * part + 1e-9
-        assert w.ess_fraction(w.effective_size(logs - more * energy), SHAPE[1]) < share
+        assert w.ess_fraction(effective_sample_size(logs - more * energy), SHAPE[1]) < share
 
 
 def test_evenness_is_the_mean_but_no_island_may_die_out() -> None:
@@ -93,8 +94,8 @@ def test_tempering_with_lost_particles() -> None:
     energy = np.array([[np.inf, np.inf, np.inf, 0.0, 0.0, 0.0, 0.0, 100.0]])
     part = w.temper(np.zeros((1, 8)), energy, 0.9)
     assert 0 < part < 1
-    assert w.effective_size(-part * energy) >= 0.9 * 5
-    assert w.effective_size(-(1 + w.PRECISE) * part * energy) < 0.9 * 5
+    assert effective_sample_size(-part * energy) >= 0.9 * 5
+    assert effective_sample_size(-(1 + w.PRECISE) * part * energy) < 0.9 * 5
     assert w.temper(np.zeros((1, 8)), np.full((1, 8), np.inf), 0.5) == 1.0
 
 

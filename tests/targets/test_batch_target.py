@@ -1,37 +1,25 @@
-"""A sweep over the data that does not wait for its calls gives what one gives that waits for each."""
-
-from collections.abc import Iterator
+"""A sweep that dispatches its calls ahead equals one that waits for each; records do not influence each other."""
 
 import jax
 import numpy as np
 import pytest
 
 from probsysid.model.problem import Problem
-from probsysid.smc.target import sweep
-from probsysid.targets import filter_target
+from probsysid.parallel.threads import Threads
+from probsysid.smc.target import sweep_by_advance
 from probsysid.targets.batch_target import BatchTarget
+from probsysid.targets.filter_target import Batching
 from tests import duffing
 
 
-class Waiting:
-    """The same target without a sweep of its own."""
-
-    def __init__(self, target: BatchTarget):
-        self.limit, self.advance = target.limit, target.advance
-
-
 @pytest.fixture(scope="module")
-def target() -> Iterator[BatchTarget]:
-    """Eight samples a chunk, five a call in a sweep, energies of three."""
+def target() -> BatchTarget:
+    """Eight samples per chunk, five per call in a sweep, energies of three."""
     options = duffing.options()
-    problem = Problem.make(
-        duffing.model, duffing.SOLVER, options["priors"], options["noise"], [options["initial"]] * 2, None
-    )
+    problem = Problem.make(duffing.model, options["priors"], options["noise"], [options["initial"]] * 2, None)
     record = duffing.measure(40)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"CHUNK": 8, "LONGEST_CALL": 16 * 5, "FEWEST_ROWS": 3, "MOST_ROWS": 3}.items():
-            patch.setattr(filter_target, name, value)
-        yield BatchTarget(problem, [record, record[:25]], 16)
+    batching = Batching(chunk=8, longest_call=16 * 5, fewest_rows=3, most_rows=3)
+    return BatchTarget(problem, duffing.SOLVER, [record, record[:25]], 16, Threads(1), batching=batching)
 
 
 @pytest.mark.parametrize("stop", [1, 2, 9, 10, 40, 41, 49, 65])
@@ -39,7 +27,7 @@ def test_likelihoods_are_those_of_one_call_after_the_other(target: BatchTarget, 
     theta = np.array(target.sample_prior(jax.random.key(0), 16))
     theta[0, 3] = np.nan  # a particle that is lost
     _, likelihood, energy = target.sweep(theta, stop)
-    _, expected, last = sweep(Waiting(target), theta, stop)  # type: ignore[arg-type]
+    _, expected, last = sweep_by_advance(target, theta, stop)
     np.testing.assert_allclose(likelihood, expected, rtol=1e-12)
     np.testing.assert_array_equal(energy, last)
     lost = np.isinf(energy - likelihood)

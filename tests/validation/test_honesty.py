@@ -14,7 +14,6 @@ from scipy import stats
 
 import probsysid as ps
 from probsysid.posterior.simulate import simulate
-from probsysid.smc.target import sweep
 from validation.honesty.problems import FINE, duffing, van_der_pol
 from validation.honesty.runge_kutta import CHUNK, RungeKuttaTarget
 from validation.honesty.study import Cell, run_one
@@ -100,11 +99,11 @@ def test_energies_of_the_gold_standard_are_gaussian_densities() -> None:
     outputs, _, _ = simulate(problem.model, values, start, record, FINE)
     energies = -stats.norm.logpdf(record.outputs["position"], outputs["position"], problem.noise["position"])
     for stop in (1, 2, CHUNK + 1, CHUNK + 2, record.samples):
-        _, likelihood, energy = sweep(target, theta, stop)
+        _, likelihood, energy = target.sweep(theta, stop)
         # Two programs of the same Runge-Kutta steps: the difference is rounding, amplified by some 20 000 steps and by
         # residuals in units of the noise, 1e-16 * 2e4 * 1e3.
         np.testing.assert_allclose(likelihood - energy, -energies[:, :stop].sum(axis=1), rtol=1e-8)
-    state, _, _ = sweep(target, theta, 100)
+    state, _, _ = target.sweep(theta, 100)
     _, rows = target.advance(state, theta, 100, 150)
     # single energies may be close to zero, where the same error is relatively larger
     np.testing.assert_allclose(np.asarray(rows)[:50], energies[:, 100:150].T, rtol=1e-6)

@@ -63,5 +63,5 @@ METHODS: dict[str, tuple[Make, tuple[int, ...]]] = {
 @lru_cache
 def _shared(problem: HonestyProblem, solver: ps.Solver) -> Shared:
     """One problem, and so one compilation, for all data sets."""
-    asked = Problem.make(problem.model, solver, problem.priors, problem.noise, [problem.initial], None)
-    return Shared(asked, SAMPLER)
+    asked = Problem.make(problem.model, problem.priors, problem.noise, [problem.initial], None)
+    return Shared(asked, solver, SAMPLER)

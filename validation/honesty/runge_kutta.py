@@ -14,6 +14,7 @@ from jax import lax
 import probsysid as ps
 from probsysid._internal.jax_setup import jit_fused
 from probsysid.odefilter.filter import map_blocks
+from probsysid.smc.target import sweep_by_advance
 from validation.honesty.problems import HonestyProblem
 
 CHUNK = 256
@@ -153,6 +154,9 @@ class RungeKuttaTarget:
         row = first - begin
         states, energies = self.likelihood.advance(state, theta, chunk, self.steps, row, row + last - first)
         return states, energies if row == 0 else _from_row(energies, row)
+
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        return sweep_by_advance(self, theta, stop)
 
     def describe(self, sample: int) -> str:
         return f"sample {sample}"

@@ -97,19 +97,14 @@ def jit_fused(function: Callable[..., Any]) -> Any:
 
 def synchronous_dispatch() -> bool:
     """Whether a program for the processor runs in the thread that calls it."""
-    return _synchronous
-
-
-_synchronous = False
+    return not jax.config.values["jax_cpu_enable_async_dispatch"]
 
 
 def _dispatch_synchronously() -> None:
     """Turn off JAX's asynchronous calls, unless JAX has begun already or somebody has chosen."""
-    global _synchronous
     if "JAX_CPU_ENABLE_ASYNC_DISPATCH" in os.environ or _begun():
         return
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    _synchronous = True
 
 
 def _begun() -> bool:

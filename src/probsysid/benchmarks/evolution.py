@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from probsysid._internal.statistics import weighted_quantile
 from probsysid.posterior.posterior import Posterior
 from probsysid.smc.ibis import IBISState, StepInfo
 
@@ -35,9 +36,9 @@ class Evolution:
         """5, 50 and 95 % quantiles of every quantity at each snapshot."""
         columns: dict[str, list[np.ndarray]] = {}
         for snapshot in self.snapshots:
-            values = posterior.problem.space.values(snapshot.theta)
+            values = posterior.setup.problem.space.values(snapshot.theta)
             for name, value in values.items():
-                columns.setdefault(name, []).append(_quantiles(np.asarray(value), snapshot.weights))
+                columns.setdefault(name, []).append(weighted_quantile(np.asarray(value), snapshot.weights, LEVELS))
         return xr.Dataset(
             {name: (("samples", "level"), np.stack(rows)) for name, rows in columns.items()},
             coords={"samples": [s.samples for s in self.snapshots], "level": list(LEVELS)},
@@ -47,9 +48,3 @@ class Evolution:
         """The particles at the arrival of a sample."""
         earlier = [s for s in self.snapshots if s.samples <= sample]
         return earlier[-1] if earlier else self.snapshots[0]
-
-
-def _quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    order = np.argsort(values)
-    cumulative = np.cumsum(weights[order])
-    return values[order[np.minimum(np.searchsorted(cumulative, LEVELS), len(order) - 1)]]

@@ -16,6 +16,7 @@ from probsysid.benchmarks.run import Outcome
 from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.smoothing.trajectory import trace
+from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.states import States
 from probsysid.report.figures.corner import plot_corner
 from probsysid.report.figures.degeneracy import plot_degeneracy
@@ -40,7 +41,7 @@ MOST_SEGMENTS = 16
 def pictures(outcome: Outcome) -> "Iterator[tuple[str, Figure]]":
     """Yield name and figure, so that each can be saved and closed before the next is made."""
     study, posterior = outcome.study, outcome.posterior
-    names, units = list(posterior.columns), posterior.settings["units"]
+    names, units = list(posterior.columns), posterior.settings.units
     known = {**study.truth, **study.reference}
     yield "marginals", marginals(outcome)
     yield "corner", plot_corner(posterior, names, known)
@@ -123,9 +124,9 @@ def degeneracy(outcome: Outcome, ahead: "OneStepPredictions") -> "Figure":
     study, posterior = outcome.study, outcome.posterior
     output = study.record.output_names[0]
     window = slice(ahead.segments[0][0], ahead.segments[-1][1])
-    threshold = float(posterior.settings["ess_threshold"])
-    ess = posterior.history.ess[window].sum(axis=1) / posterior.run_particles
-    table = posterior.rejuvenations()
+    threshold = posterior.settings.ess_threshold
+    ess = posterior.history.ess[window].sum(axis=1) / posterior.settings.run_particles
+    table = posterior.history.table()
     marks = [int(s) for s in table["sample"] if window.start <= s < window.stop]
     label = labelled(output, study.record.units)
     samples = np.arange(window.start, window.stop)
@@ -166,14 +167,14 @@ def one_step_predictions(outcome: Outcome) -> OneStepPredictions:
     segments = _segments(outcome, *study.view.window)
     random = np.random.default_rng(0)
     particles = [s.theta[:, Systematic()(random, s.weights, WINDOW_DRAWS)] for _, _, s in segments]
-    particles.append(posterior.theta[:, posterior.draw_indices(PATH_DRAWS)])
+    particles.append(posterior.theta[:, draw_indices(posterior.weights, PATH_DRAWS)])
     samples = min(max(study.view.samples, study.view.window[1]), study.record.samples)
     return OneStepPredictions(segments, *_predictions(outcome, np.concatenate(particles, axis=1), samples))
 
 
 def _segments(outcome: Outcome, first: int, last: int) -> list[tuple[int, int, PosteriorSnapshot]]:
     """Segments of the window between rejuvenations, with the particles of each; at most the last `MOST_SEGMENTS`."""
-    table = outcome.posterior.rejuvenations()
+    table = outcome.posterior.history.table()
     cuts = sorted({int(s) + 1 for s in table["sample"] if first < s < last - 1} | {first, last})
     segments = [(a, b, outcome.evolution.after(a)) for a, b in pairwise(cuts)]
     return segments[-MOST_SEGMENTS:]
@@ -181,13 +182,13 @@ def _segments(outcome: Outcome, first: int, last: int) -> list[tuple[int, int, P
 
 def _predictions(outcome: Outcome, theta: np.ndarray, samples: int) -> tuple[np.ndarray, np.ndarray]:
     """One-step predictions of the output and their standard deviations without noise, (particle, sample)."""
-    problem = outcome.posterior.problem
+    problem, solver = outcome.posterior.setup.problem, outcome.posterior.setup.solver
     record = outcome.study.record[:samples]
-    system = as_array_filter(problem.solver.ode_filter(problem.model, record.jump_order))
+    ode_filter = as_array_filter(solver.ode_filter(problem.model, record.jump_order))
     values = jax.vmap(problem.space.values_of_one, in_axes=-1, out_axes=-1)(jnp.asarray(theta))
     particles = jax.vmap(lambda v: problem.particle(v, 0), in_axes=-1, out_axes=-1)(values)
-    data = prepare(record, system, problem.solver.steps)
-    trajectory = trace(system, particles, data, record.time)
+    data = prepare(record, ode_filter, solver.steps)
+    trajectory = trace(ode_filter, particles, data, record.time)
     innovation = trajectory.innovation[:, 0].T
     noise = np.asarray(particles.noise[0])[:, None]
     variance = trajectory.innovation_variance[:, 0].T - noise**2

@@ -19,6 +19,7 @@ from probsysid.benchmarks.evolution import Evolution
 from probsysid.benchmarks.laplace_limit import limits
 from probsysid.benchmarks.result import Context, Failure, Limit, RunResult, Score, Summary, read_context, read_results
 from probsysid.inference.identify import identify
+from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.simulate import Scores
 
@@ -52,7 +53,7 @@ class Outcome:
 
     def draws(self, count: int) -> dict[str, Float[np.ndarray, " draw"]]:
         """Parameters of equally weighted draws."""
-        return _parameters(self.study, self.posterior, self.posterior.draw_indices(count))
+        return _parameters(self.study, self.posterior, draw_indices(self.posterior.weights, count))
 
     @property
     def result(self) -> RunResult:
@@ -65,8 +66,8 @@ class Outcome:
             method=self.method,
             particles=len(posterior.weights),
             seed=self.seed,
-            seconds=posterior.settings["seconds"],
-            sweeps=posterior.settings["sweeps"],
+            seconds=posterior.settings.seconds,
+            sweeps=posterior.settings.sweeps,
             log_evidence=posterior.log_evidence,
             log_evidence_error=error if np.isfinite(error) else None,
             parameters={name: _summary(posterior, name) for name in posterior.columns},
@@ -91,7 +92,7 @@ class Outcome:
             version=__version__,
             machine=machine(),
             record_samples=self.study.record.samples,
-            settings={"solver": self.posterior.settings["solver"], "sampler": self.posterior.settings["sampler"]},
+            settings={"solver": self.posterior.settings.solver, "sampler": self.posterior.settings.sampler},
             limits={
                 name: Limit(
                     about=self.study.fits[name].about, rmse_min=score.min, rmse_mean=score.mean, rmse_max=score.max

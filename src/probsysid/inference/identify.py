@@ -1,4 +1,4 @@
-"""From records, a model and priors to the posterior."""
+"""Batch identification: from records, a model and priors to the posterior."""
 
 import time as clock
 import warnings
@@ -6,25 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, ModelWarning
 from probsysid._internal.files import locked, write_atomically
-from probsysid._internal.validation import is_whole
+from probsysid._internal.validation import is_real, is_whole
 from probsysid.data.record import Record
+from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.progress import ProgressBar
 from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.model.model import Model
-from probsysid.model.problem import Problem
+from probsysid.model.problem import Problem, default_noise
 from probsysid.odefilter.solver import Solver
-from probsysid.posterior.diagnostics.residuals import judged
-from probsysid.posterior.diagnostics.solver_check import chosen, refine_until_adequate
-from probsysid.posterior.diagnostics.solver_check import facts as adequacy_facts
-from probsysid.posterior.diagnostics.variance_decomposition import log_likelihood, split, without_model_error
-from probsysid.posterior.posterior import Posterior, prior_descriptions, scalars
+from probsysid.parallel.default import default_executor
+from probsysid.parallel.executor import Executor
+from probsysid.posterior.diagnostics.residuals import find_doubts
+from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
+from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_model_error
+from probsysid.posterior.draws import scalars
+from probsysid.posterior.posterior import Posterior
 from probsysid.smc import adaptive_substeps, ibis
 from probsysid.smc import checkpoint as disk
 from probsysid.smc.adaptive_substeps import MultilevelTarget, first_level
@@ -36,8 +39,7 @@ from probsysid.targets.batch_target import BatchTarget
 CHECKPOINT_SECONDS = 30.0
 """Time between checkpoints: an interruption costs at most this much work."""
 
-NOISE_SPREAD = 2.0
-"""Standard deviation of the log of a noise level that nothing is known of: a factor of 50 either way."""
+Notice = Callable[[IBISState, StepInfo], None]
 
 
 def identify(
@@ -53,7 +55,9 @@ def identify(
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
-    notice: Callable[[IBISState, StepInfo], None] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    notice: Notice | None = None,
+    executor: Executor | None = None,
 ) -> Posterior:
     """The posterior of a model's parameters given one record or several.
 
@@ -71,107 +75,97 @@ def identify(
         model_error: as in `Solver`, given here instead.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
-        checkpoint: a file to save the run in from time to time; if it exists, the run goes on from there.
-        notice: called after every stretch of samples with the run as it is then, and what it went through.
+        checkpoint: a file in which the run is saved from time to time; if it exists, the run resumes from it.
+        checkpoint_seconds: time between checkpoints.
+        notice: called after every range of samples with the state of the run and what the step did.
+        executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
     """
     records = _records(record)
-    problem = _problem(model, records, priors, noise, initial, solver, model_error)
+    problem = _problem(model, records, priors, noise, initial, {**dict(solver.model_error), **(model_error or {})})
     check_seed(seed)
-    experiment = BatchTarget(problem, records, sampler.particles)
+    if not is_real(checkpoint_seconds) or checkpoint_seconds < 0:
+        raise InputError(f"checkpoint_seconds is {checkpoint_seconds!r}; it must be a number of seconds, 0 or more.")
+    target = BatchTarget(problem, solver, records, sampler.particles, executor or default_executor())
     path = None if checkpoint is None else Path(checkpoint)
     began = clock.perf_counter()
     with locked(path) if path is not None else nullcontext():
-        numbers = [data.numbers[: record.samples] for data, record in zip(experiment.data, records, strict=True)]
-        mark = problem_fingerprint(problem, sampler, seed, numbers)
-        run, history = _run(experiment, sampler, seed, mark, progress, path, notice)
-        facts: dict[str, Any] = {}
-        if experiment.adaptive:
-            run, facts = _settled(run, history, experiment, sampler)
-        errors = _one_step_errors(run, experiment)
-    facts["doubts"] = judged(errors, problem.model.output_names, problem.noise, problem.solver.substeps != "auto")
-    for sentence in facts["doubts"]:
+        numbers = [data.numbers[: record.samples] for data, record in zip(target.data, records, strict=True)]
+        mark = problem_fingerprint(problem, solver, sampler, seed, numbers)
+        keep = _Checkpoint(path, mark, checkpoint_seconds)
+        run, history = _run(target, sampler, seed, keep, progress, notice)
+        checks: dict[str, Any] = {}
+        if target.adaptive:
+            run, found = _adequate(run, history, target, sampler)
+            checks = found._asdict()
+        errors = _one_step_errors(run, target)
+    doubts = find_doubts(errors, model.output_names, problem.noise, solver.substeps != "auto")
+    for sentence in doubts:
         warnings.warn(sentence, ModelWarning, stacklevel=2)
     seconds = clock.perf_counter() - began
-    return replace(posterior_of(run, history, problem, records, sampler, facts, seconds), errors=errors)
+    posterior = posterior_from_run(run, history, problem, solver, records, sampler, seconds)
+    return replace(posterior, errors=errors, doubts=tuple(doubts), **checks)
 
 
-def _one_step_errors(run: IBISState, target: Any) -> tuple[np.ndarray, ...]:
+def _one_step_errors(run: IBISState, target: BatchTarget) -> tuple[np.ndarray, ...]:
     target = target.at(run.level) if target.adaptive else target
     return target.one_step_errors(run.flat_theta, run.normalised_weights)
 
 
-def _settled(
-    run: IBISState, history: History, experiment: BatchTarget, sampler: Sampler
-) -> tuple[IBISState, dict[str, Any]]:
-    """The run at an adequate accuracy, and what there is to say about it."""
-    space = experiment.problem.space
+class _Checks(NamedTuple):
+    """Fields of the posterior."""
+
+    check: SolverCheck
+    variance_shares: dict[str, dict[str, float]]
+
+
+def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sampler) -> tuple[IBISState, _Checks]:
+    """The run at an adequate number of integration steps, its verdict, and where its variance comes from."""
+    problem = target.problem
 
     def values(run: IBISState) -> dict[str, np.ndarray]:
-        return scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
+        return scalars({name: np.asarray(value) for name, value in problem.space.values(run.flat_theta).items()})
 
-    adjusted, found, finer, rejuvenations = refine_until_adequate(run, experiment, sampler, values)
+    adjusted, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values)
     nothing = StepInfo(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
     history.add(adaptive_substeps.with_change(nothing, run, adjusted, rejuvenations))
     differences = {"integration": adaptive_substeps.log_ratios(adjusted, finer).ravel()}
-    problem, theta = experiment.problem, adjusted.flat_theta
+    theta = adjusted.flat_theta
     if problem.model_error:
-        plain, rest = without_model_error(replace(problem, solver=chosen(problem.solver, adjusted.level)), theta)
-        without = log_likelihood(plain, experiment.records, rest)
+        plain, rest = without_model_error(problem, theta)
+        solver = at_level(target.solver, adjusted.level)
+        without = log_likelihood(plain, solver, target.records, rest, target.executor)
         differences["model error"] = without - adjusted.log_likelihood.ravel()
-    shares = split(theta, adjusted.normalised_weights, values(adjusted), differences)
-    return adjusted, adequacy_facts(found, shares)
+    shares = decompose(theta, adjusted.normalised_weights, values(adjusted), differences)
+    return adjusted, _Checks(found, shares.to_dict(orient="index"))
 
 
-def posterior_of(
-    run: IBISState,
-    history: History,
-    problem: Problem,
-    records: tuple[Record, ...],
-    sampler: Sampler,
-    facts: Mapping[str, Any],
-    seconds: float,
-) -> Posterior:
-    """The posterior with the facts that tables and reports show."""
-    automatic = problem.solver.substeps == "auto"
-    if automatic:
-        problem = replace(problem, solver=chosen(problem.solver, run.level))
-    units = {**problem.model.units}
-    coordinates = problem.model.coordinates
-    units |= {f"initial.{name}": unit for name, unit in problem.model.units.items() if name in coordinates}
-    for record in records:
-        units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in problem.model.output_names}
-    settings = {
-        "sampler": repr(sampler),
-        "islands": sampler.islands,
-        "ess_threshold": sampler.ess,
-        "seconds": seconds,
-        "priors": prior_descriptions(problem),
-        "steps_chosen": automatic,
-        "units": units,
-        **facts,
-    }
-    return Posterior.from_run(run, history, problem, records, settings)
+class _Checkpoint(NamedTuple):
+    """Where and how often a run is saved."""
+
+    path: Path | None
+    fingerprint: str
+    seconds: float
+
+    def load(self) -> tuple[IBISState, History] | None:
+        if self.path is None or not self.path.exists():
+            return None
+        run, history, _ = disk.unpack(self.path, self.fingerprint)
+        return run, history
+
+    def save(self, run: IBISState, history: History) -> None:
+        if self.path is not None:
+            write_atomically(self.path, disk.pack(run, history, self.fingerprint))
 
 
 def _run(
-    target: MultilevelTarget,
-    sampler: Sampler,
-    seed: int,
-    mark: str,
-    progress: bool,
-    path: Path | None,
-    notice: Callable[[IBISState, StepInfo], None] | None,
+    target: MultilevelTarget, sampler: Sampler, seed: int, keep: _Checkpoint, progress: bool, notice: Notice | None
 ) -> tuple[IBISState, History]:
-    if path is not None and path.exists():
-        run, history, _ = disk.unpack(path, mark)
-        run = adaptive_substeps.restored(run, target)
+    """Start or resume, and process all samples."""
+    saved = keep.load()
+    if saved is not None:
+        run, history = adaptive_substeps.restored(saved[0], target), saved[1]
     else:
         run, history = ibis.start(target, sampler, seed, first_level(target)), History(sampler.islands)
-
-    def save(run: IBISState) -> None:
-        if path is not None:
-            write_atomically(path, disk.pack(run, history, mark))
-
     with ProgressBar(progress, target.samples, sampler) as bar:
 
         def tell(run: IBISState, step: StepInfo) -> None:
@@ -179,7 +173,7 @@ def _run(
             if notice is not None:
                 notice(run, step)
 
-        run = sample_all(run, history, target, sampler, tell, save)
+        run = sample_all(run, history, target, sampler, tell, lambda run: keep.save(run, history), keep.seconds)
     return run, history
 
 
@@ -188,10 +182,11 @@ def sample_all(
     history: History,
     target: MultilevelTarget,
     sampler: Sampler,
-    notice: Callable[[IBISState, StepInfo], None],
+    notice: Notice,
     save: Callable[[IBISState], None],
+    save_seconds: float = CHECKPOINT_SECONDS,
 ) -> IBISState:
-    """Bring in every sample that there is, saving from time to time, at the end, and when stopped."""
+    """Process all samples of the target, saving from time to time, at the end, and when interrupted."""
     whole = sampler.path == "likelihood"
     saved = clock.monotonic()
     try:
@@ -199,7 +194,7 @@ def sample_all(
             run, step = _temper_all(run, target, sampler) if whole else adaptive_substeps.forward(run, target, sampler)
             history.add(step)
             notice(run, step)
-            if clock.monotonic() - saved > CHECKPOINT_SECONDS:
+            if clock.monotonic() - saved > save_seconds:
                 save(run)
                 saved = clock.monotonic()
     finally:
@@ -208,7 +203,7 @@ def sample_all(
 
 
 def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
-    """The whole record at once, and then a look at the accuracy."""
+    """The whole record at once, followed by an adjustment of the number of substeps."""
     if not target.adaptive:
         return ibis.temper_all(run, target, sampler)
     run, step = ibis.temper_all(run, target.at(run.level), sampler)
@@ -216,14 +211,14 @@ def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> t
     return adjusted, adaptive_substeps.with_change(step, run, adjusted, rejuvenations)
 
 
-def problem_fingerprint(problem: Problem, sampler: Sampler, seed: int, *data: Any) -> str:
-    """Changes whenever the same seed would give other numbers."""
+def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed: int, *data: Any) -> str:
+    """A text that changes whenever the same seed would give other numbers."""
     given = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
     given |= {f"model_error.{k}": v for k, v in problem.model_error.items()}
     for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
-    settings = (repr(problem.solver), repr(sampler), str(seed))
+    settings = (repr(solver), repr(sampler), str(seed))
     numbers = exact_numbers(list(given.values()))
     return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
 
@@ -244,8 +239,7 @@ def _problem(
     priors: Mapping[Any, Any],
     noise: Mapping[str, Any] | None,
     initial: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
-    solver: Solver,
-    model_error: Mapping[str, Any] | None,
+    model_error: Mapping[str, Any],
 ) -> Problem:
     for record in records:
         model.check_inputs(record.input_names)
@@ -258,16 +252,7 @@ def _problem(
     initials = [initial or {}] * len(records) if initial is None or isinstance(initial, Mapping) else list(initial)
     if len(initials) != len(records):
         raise InputError(f"initial has {len(initials)} entries for {len(records)} records; give one for each.")
-    return Problem.make(model, solver, priors, levels, initials, model_error)
-
-
-def default_noise(name: str, records: Sequence[Record]) -> Any:
-    """A wide prior around a tenth of the output's standard deviation; 1 where it was never measured."""
-    measured = [np.asarray(record.outputs[name]) for record in records if name in record.outputs]
-    values = np.concatenate(measured) if measured else np.empty(0)
-    values = values[np.isfinite(values)]
-    spread = float(np.std(values)) if len(values) else 0.0
-    return dist.LogNormal(np.log(0.1 * spread), NOISE_SPREAD) if spread > 0 else 1.0
+    return Problem.make(model, priors, levels, initials, model_error)
 
 
 def check_seed(seed: Any) -> None:

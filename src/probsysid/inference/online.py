@@ -14,36 +14,32 @@ samples are queued, and a thread of its own brings them in.
             online.submit({"force": F_t}, {"position": y_t})  # at once
             online.lag, online.posterior                      # samples not in yet; the posterior given all others
 
-The posterior at any moment is the one that a batch run over the same samples with the same seed gives: both call the
+The posterior at any snapshot is the one that a batch run over the same samples with the same seed gives: both call the
 same code, and no random decision depends on how samples were portioned.
 """
 
 import threading
 import time as clock
 from collections import deque
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import cloudpickle
-import jax
 import numpy as np
-from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import write_atomically
 from probsysid._internal.validation import is_real
 from probsysid._internal.worker import BackgroundWorker
-from probsysid.data.record import Record
-from probsysid.inference.identify import check_seed, posterior_of, problem_fingerprint
+from probsysid.inference.identify import check_seed, problem_fingerprint
+from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.model.model import Model
 from probsysid.model.problem import Problem
-from probsysid.odefilter.filter import VectorisedFilter, filter_for
-from probsysid.odefilter.filter_inputs import prepare, units, with_room
-from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
+from probsysid.parallel.default import default_executor
+from probsysid.parallel.executor import Executor
 from probsysid.posterior.posterior import Posterior
 from probsysid.smc import checkpoint as disk
 from probsysid.smc import ibis
@@ -51,128 +47,7 @@ from probsysid.smc.adaptive_substeps import first_level, forward
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
-from probsysid.targets.filter_target import FilterTarget, at_once, whole_chunks
-
-SETTLED = 200
-"""Intervals after which the solver's own variances do not change any more."""
-
-
-class StreamTarget(FilterTarget):
-    """One record that grows.
-
-    The samples are kept, since rejuvenation goes over all of them again; nothing else grows with time.
-    """
-
-    def __init__(self, problem: Problem, particles: int, dt: float, intersample: str):
-        super().__init__(problem, particles)
-        self.dt = dt
-        self.intersample: Any = intersample
-        self.count = 0
-        self.rows: Any = None
-        self.channels: dict[str, np.ndarray] = {}
-
-    @cached_property
-    def filters(self) -> tuple[VectorisedFilter, ...]:
-        model = self.problem.model
-        inputs = dict.fromkeys(model.input_names, np.zeros(2))
-        alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
-        return (filter_for(self.problem.solver.ode_filter(model, alike.jump_order), at_once(self.particles)),)
-
-    @property
-    def offsets(self) -> tuple[int, int]:
-        return (0, self.count)
-
-    @property
-    def data(self) -> tuple[PackedSamples]:
-        return (self.rows,)
-
-    @property
-    def record(self) -> Record:
-        """Everything that has come in."""
-        return self.part(0, self.count)
-
-    def part(self, first: int, last: int) -> Record:
-        """Some of it."""
-        model = self.problem.model
-        return Record(
-            inputs={name: self.channels[name][first:last] for name in model.input_names},
-            outputs={name: self.channels[f"output:{name}"][first:last] for name in model.output_names},
-            dt=self.dt,
-            start=first * self.dt,
-            intersample=self.intersample,
-        )
-
-    def at(self, level: int) -> "StreamTarget":
-        """The same with 2**level integration steps a sampling interval."""
-        if self.substeps == 2**level:
-            return self
-        other = StreamTarget(self.problem, self.particles, self.dt, self.intersample)
-        other.substeps = 2**level
-        other.__dict__ |= {"filters": self.filters, "channels": dict(self.channels)}
-        if self.count:
-            other._write(other._prepare(0, self.count))
-        return other
-
-    def append(self, fresh: Mapping[str, np.ndarray]) -> None:
-        """Add samples, given as arrays of one length: inputs by their names, outputs as `output:name`."""
-        first = self.count
-        count = len(next(iter(fresh.values())))
-        for name, values in fresh.items():
-            self.channels[name] = _appended(self.channels.get(name), first, values)
-        self._write(self._prepare(first, count))
-
-    def with_blocks(self, blocks: Sequence["SampleBlock"]) -> dict[str, np.ndarray]:
-        """All samples by channel, and those of the blocks after them."""
-        own = {name: values[: self.count] for name, values in self.channels.items()}
-        if not blocks:
-            return own
-        more = _joined(blocks)
-        return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
-
-    def _prepare(self, first: int, count: int) -> PackedSamples:
-        """The filter's numbers for the new samples, from them and the one before."""
-        start = max(first - 1, 0)
-        unit = self._units[np.minimum(np.arange(start, first + count), SETTLED)]
-        samples = prepare(self.part(start, first + count), self.filters[0].ode_filter, self.substeps, unit)
-        samples = jax.tree.map(lambda leaf: leaf[first - start :], samples)
-        return PackedSamples.of(with_room(samples) if self.adaptive or self.substeps > 1 else samples)
-
-    @cached_property
-    def _units(self) -> Float[np.ndarray, "sample substep coordinate"]:
-        """Of the first samples; the last one stands for all after it."""
-        return units(self.filters[0].ode_filter, np.full(SETTLED, self.dt / self.substeps), self.substeps)
-
-    def _write(self, new: PackedSamples) -> None:
-        """Add rows, and fill the last chunk with the newest."""
-        count = self.count + len(new)
-        padding = np.repeat(new.numbers[-1:], whole_chunks(count) - count, axis=0)
-        old = None if self.rows is None else self.rows.numbers
-        self.rows = new.changed(lambda numbers: _appended(old, self.count, np.concatenate([numbers, padding])))
-        self.count = count
-
-    def describe(self, sample: int) -> str:
-        return f"sample {sample} (t = {sample * self.dt:.6g})"
-
-
-def _appended(buffer: np.ndarray | None, used: int, values: np.ndarray) -> np.ndarray:
-    """The buffer with values written from `used` on, twice as long when it was full."""
-    values = np.asarray(values, dtype=float)
-    if buffer is None:
-        buffer = np.zeros((max(256, len(values)), *values.shape[1:]))
-    while len(buffer) < used + len(values):
-        buffer = np.concatenate([buffer, np.zeros_like(buffer)])
-    buffer[used : used + len(values)] = values
-    return buffer
-
-
-class SampleBlock(NamedTuple):
-    """Samples that have come in."""
-
-    first: int
-    """Index of the first one in the stream."""
-    samples: int
-    channels: dict[str, np.ndarray]
-    """Inputs by their names, outputs as `output:name`."""
+from probsysid.targets.stream_target import SampleBlock, StreamTarget, Word, joined
 
 
 class Snapshot(NamedTuple):
@@ -205,8 +80,8 @@ class Identifier:
     """A posterior that is updated with every sample.
 
     Args:
-        model, priors, noise, initial, solver, sampler, model_error, seed: as for `identify`; noise levels have to be
-            given as numbers or priors, since there are no data yet to guess from.
+        model, priors, noise, initial, solver, sampler, model_error, seed, executor: as for `identify`; noise levels
+            have to be given as numbers or priors, since there are no data yet to guess from.
         dt: sampling interval.
         intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
     """
@@ -219,11 +94,12 @@ class Identifier:
         initial: Mapping[str, Any],
         dt: float,
         *,
-        intersample: Literal["linear", "zoh"] = "linear",
+        intersample: Word = "linear",
         solver: Solver = Solver(),
         sampler: Sampler = Sampler(),
         model_error: Mapping[str, Any] | None = None,
         seed: int = 0,
+        executor: Executor | None = None,
     ):
         if not is_real(dt) or not 0 < dt < float("inf"):
             raise InputError(f"dt is {dt!r}; it must be a positive number of seconds.")
@@ -235,15 +111,16 @@ class Identifier:
             if name not in noise:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
         check_seed(seed)
-        problem = Problem.make(model, solver, priors, noise, [initial], model_error)
-        stream = StreamTarget(problem, sampler.particles, float(dt), intersample)
+        problem = Problem.make(model, priors, noise, [initial], {**dict(solver.model_error), **(model_error or {})})
+        particles, executor = sampler.particles, executor or default_executor()
+        stream = StreamTarget(problem, solver, particles, executor, float(dt), intersample)
         run = ibis.start(stream, sampler, int(seed), first_level(stream))
         self._begin(stream, sampler, Snapshot(run, History(sampler.islands), None, 0.0))
 
-    def _begin(self, stream: StreamTarget, sampler: Sampler, moment: Snapshot) -> None:
+    def _begin(self, stream: StreamTarget, sampler: Sampler, snapshot: Snapshot) -> None:
         self._stream = stream
         self._sampler = sampler
-        self._moment = moment
+        self._snapshot = snapshot
         self._queue: deque[SampleBlock] = deque()
         self._changing = threading.Lock()
         """Held while samples or results change hands, never while anything is computed from them."""
@@ -258,17 +135,18 @@ class Identifier:
     @property
     def lag(self) -> int:
         """How many of them are not in the posterior yet."""
-        return self.samples - self._moment.run.samples
+        return self.samples - self._snapshot.run.samples
 
     @property
     def posterior(self) -> Posterior:
         """The posterior given all samples so far, but for the last `lag`."""
         with self._changing:
-            self._moment = moment = self._moment.gathered()
-            stream, count = self._stream, moment.run.samples
-        records = (stream.part(0, count),) if count else ()
-        return posterior_of(
-            moment.run, moment.history, stream.problem, records, self._sampler, {}, seconds=moment.seconds
+            self._snapshot = snapshot = self._snapshot.gathered()
+            stream, count = self._stream, snapshot.run.samples
+        records = (stream.record(0, count),) if count else ()
+        run, history = snapshot.run, snapshot.history
+        return posterior_from_run(
+            run, history, stream.problem, stream.solver, records, self._sampler, seconds=snapshot.seconds
         )
 
     def update(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
@@ -320,27 +198,31 @@ class Identifier:
     def save(self, path: str | Path) -> None:
         """Write everything to a file, in one piece; samples that are not in the posterior yet, too."""
         with self._changing:
-            self._moment = moment = self._moment.gathered()
+            self._snapshot = snapshot = self._snapshot.gathered()
             stream, queue = self._stream, self._waiting()
             extra = {f"channel:{name}": values for name, values in stream.with_blocks(queue).items()}
-        options = (stream.problem, self._sampler, stream.dt, stream.intersample, moment.seconds)
+        options = (stream.problem, stream.solver, self._sampler, stream.dt, stream.intersample, snapshot.seconds)
         extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
-        mark = problem_fingerprint(stream.problem, self._sampler, moment.run.seed)
-        write_atomically(Path(path), disk.pack(moment.run, moment.history, mark, extra))
+        mark = problem_fingerprint(stream.problem, stream.solver, self._sampler, snapshot.run.seed)
+        write_atomically(Path(path), disk.pack(snapshot.run, snapshot.history, mark, extra))
 
     @classmethod
-    def load(cls, path: str | Path) -> "Identifier":
+    def load(cls, path: str | Path, *, executor: Executor | None = None) -> "Identifier":
         """Go on from a file that `save` wrote.  The model in it is Python code: load only files you trust."""
         run, history, extra = disk.unpack(Path(path))
         if "options" not in extra:
             raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
-        problem, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
-        stream = StreamTarget(problem, sampler.particles, dt, intersample)
-        if stream.adaptive:
-            stream.substeps = 2**run.level
-        channels = {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}
-        if channels:
-            stream.append(channels)
+        problem, solver, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
+        stream = StreamTarget(
+            problem,
+            solver,
+            sampler.particles,
+            executor or default_executor(),
+            dt,
+            intersample,
+            substeps=2**run.level if solver.substeps == "auto" else None,
+            channels={k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")},
+        )
         self = cls.__new__(cls)
         self._begin(stream, sampler, Snapshot(run, history, None, seconds))
         return self
@@ -364,15 +246,15 @@ class Identifier:
         began = clock.perf_counter()
         with self._changing:
             if queue := self._waiting():
-                self._stream.append(_joined(queue))
+                self._stream.append(joined(queue))
             self._queue.clear()
-        if self._moment.run.samples == self._stream.count:
+        if self._snapshot.run.samples == self._stream.count:
             return False
-        run, step = forward(self._moment.run, self._stream, self._sampler)
+        run, step = forward(self._snapshot.run, self._stream, self._sampler)
         if self._stream.adaptive:
             self._stream = self._stream.at(run.level)
         with self._changing:
-            self._moment = self._moment.after(run, step, clock.perf_counter() - began)
+            self._snapshot = self._snapshot.after(run, step, clock.perf_counter() - began)
         return True
 
     @property
@@ -383,10 +265,6 @@ class Identifier:
     def _waiting(self) -> list[SampleBlock]:
         """The queue without what is in the stream already: somebody may have been interrupted in between."""
         return [block for block in self._queue if block.first >= self._stream.count]
-
-
-def _joined(blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([block.channels[name] for block in blocks]) for name in blocks[0].channels}
 
 
 def _block(kind: str, given: Mapping[str, Any], known: tuple[str, ...], missing_allowed: bool) -> dict[str, np.ndarray]:

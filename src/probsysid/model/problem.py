@@ -1,4 +1,4 @@
-"""What is asked: a model with priors, noise levels, initial values and model error, checked and laid out."""
+"""The inference problem: a model with priors, noise levels, initial values and model error, checked and laid out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,21 @@ import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_finite
+from probsysid.data.record import Record
 from probsysid.model.initial_state import check_initial_names, gaussian_moments
 from probsysid.model.model import Model
 from probsysid.model.parameter_space import ParameterSpace
 from probsysid.model.particle import Particle
-from probsysid.odefilter.solver import Solver
+
+NOISE_SPREAD = 2.0
+"""Standard deviation of the log of an unknown noise level: a factor of 50 either way."""
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is asked: everything but the data.  Checked and laid out once, for batch and online alike."""
+    """Everything that is inferred, but for the data.  Checked and laid out once, for batch and online alike."""
 
     model: Model
-    solver: Solver
     priors: Mapping[Any, Any]
     noise: Mapping[str, Any]
     initials: Sequence[Mapping[str, Any]]
@@ -33,14 +35,13 @@ class Problem:
     def make(
         cls,
         model: Model,
-        solver: Solver,
         priors: Mapping[Any, Any],
         noise: Mapping[str, Any],
         initials: Sequence[Mapping[str, Any]],
         model_error: Mapping[str, Any] | None,
     ) -> "Problem":
         """Check every name and kind before anything compiles."""
-        model_error = {**dict(solver.model_error), **(model_error or {})}
+        model_error = dict(model_error or {})
         _check_priors(model, priors)
         _check_levels("noise", noise, model.output_names)
         _check_levels("model_error", model_error, tuple(model.coordinates))
@@ -53,14 +54,14 @@ class Problem:
                     )
                 if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
                     gaussian_moments(name, initial[name])
-        return cls(model, solver, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
+        return cls(model, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
 
     @cached_property
     def space(self) -> ParameterSpace:
         """Everything that has a prior.
 
-        Gaussian initial values are sampled as well: inside the filter they would be conditioned on the ODE, which says
-        something about them that it should not (docs/decisions.md).
+        Gaussian initial values are sampled as well: inside the filter they would be conditioned on the ODE, which
+        would inform them where it should not (docs/decisions.md).
         """
         sampled: dict[Any, Any] = {n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
         sampled |= {f"noise.{n}": p for n, p in self.noise.items() if isinstance(p, dist.Distribution)}
@@ -74,11 +75,11 @@ class Problem:
         return ParameterSpace.from_priors(sampled)
 
     def initial_name(self, record: int, component: str) -> str:
-        """How a sampled initial value is called in tables."""
+        """The name of a sampled initial value in tables."""
         return f"initial.{component}" if len(self.initials) == 1 else f"initial[{record}].{component}"
 
     def roles(self, record: int) -> "QuantityRoles":
-        """What the quantities are to a record."""
+        """The roles of the quantities for one record."""
         model = self.model
         return QuantityRoles(
             parameters=model.parameter_names,
@@ -88,7 +89,7 @@ class Problem:
         )
 
     def fixed(self, record: int) -> dict[str, Any]:
-        """Every quantity that has a number in place of a prior."""
+        """The value of every quantity that has no prior."""
         given: dict[Any, Any] = {f"noise.{n}": self.noise.get(n, 0.0) for n in self.model.output_names}
         given |= {f"model_error.{n}": self.model_error.get(n, 0.0) for n in self.model.coordinates}
         given |= {self.initial_name(record, n): v for n, v in self.initials[record].items()}
@@ -96,13 +97,13 @@ class Problem:
         return {n: np.asarray(v, dtype=float) for n, v in given.items() if not isinstance(v, dist.Distribution)}
 
     def particle(self, values: Mapping[str, Any], record: int) -> Particle:
-        """The filter's view of one particle for one record."""
+        """One particle as the filter takes it, for one record."""
         return self.roles(record).particle({**self.fixed(record), **values})
 
 
 @dataclass(frozen=True)
 class QuantityRoles:
-    """Which quantity is what to the filter, by name."""
+    """The role of each quantity in the filter, by name."""
 
     parameters: tuple[str, ...]
     noise: tuple[str, ...]
@@ -145,3 +146,12 @@ def _check_levels(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> 
                 raise InputError(f"the prior of {kind}.{name} allows negative values; use one such as dist.LogNormal.")
         elif not (is_finite(value) and np.shape(value) == () and value > 0):
             raise InputError(f"{kind} of {name!r} is {value!r}; it must be a positive number or a prior.")
+
+
+def default_noise(name: str, records: Sequence[Record]) -> Any:
+    """A wide prior around a tenth of the output's standard deviation; 1 where it was never measured."""
+    measured = [np.asarray(record.outputs[name]) for record in records if name in record.outputs]
+    values = np.concatenate(measured) if measured else np.empty(0)
+    values = values[np.isfinite(values)]
+    spread = float(np.std(values)) if len(values) else 0.0
+    return dist.LogNormal(np.log(0.1 * spread), NOISE_SPREAD) if spread > 0 else 1.0

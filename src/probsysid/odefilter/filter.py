@@ -1,8 +1,8 @@
-"""The filter over many particles and many samples: what a sampler calls.
+"""The ODE filter vectorised over particles and run over many samples: what a target of the sampler calls.
 
-Particles are the last axis of every array.  They are worked on in blocks small enough for the processor's cache,
-with the loop over time inside the loop over blocks.  Samples come in chunks of one fixed length and a range of them
-is processed, so that a run of any length uses one compiled program.
+The particle axis is the last of every array.  Particles are processed in blocks that fit the processor's cache, with
+the time loop inside the loop over blocks.  Samples come in chunks of fixed length, of which a range is processed, so
+that records of any length use one compiled program.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,9 @@ from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.parallel.cpu_cache import first_level_cache
+from probsysid.parallel.executor import Executor
 from probsysid.parallel.sharding import ShardedFunction
+from probsysid.parallel.threads import Threads
 
 CACHE_SHARE = 0.75
 """Of the first-level cache, for the predicted factors of one block: the rest needs room, too.  With 32 kB, of blocks of
@@ -38,57 +40,56 @@ ENERGY = -1
 """Watch the energy instead of an output."""
 
 Packed = Float[Array, "state particle"]
-"""A filter state as one array, for storing, resampling and passing on.  Below the state come the sum of all energies so
-far but the newest, and the newest: a sweep over all data needs nothing else."""
+"""A filter state as one array, for storing and resampling.  Its last two rows are the sum of all energies so far but
+the newest, and the newest energy: a sweep over all data needs nothing else."""
 
 
 @dataclass(frozen=True)
 class VectorisedFilter:
-    """Energies of particles over samples, for one system.
+    """Energies of particles over samples.
 
     `particles` is a `Particle` whose leaves have the particle axis last.
     """
 
     ode_filter: ODEFilter
-    devices: int | None = None
-    """How many devices to use; None for all."""
+    executor: Executor = Threads(cores=1)
+    """Names the devices over which particles are sharded."""
     rows: int | None = None
-    """Samples whose energies `advance` gives at once; None for as many as it is given.  A call takes time for each row,
-    used or not."""
+    """Samples whose energies `advance` returns at once; None for as many as it is given.  A call takes time for each
+    row, used or not."""
 
     @property
     def block(self) -> int:
-        """Particles a block: a power of two that keeps the predicted factors in cache."""
-        free, size = len(self.ode_filter.free), self.ode_filter.layout.size
-        fitting = int(CACHE_SHARE * first_level_cache()) // (8 * free * (free + size))
+        """Particles per block: a power of two that keeps the predicted factors in cache."""
         smallest = SMALLEST_UNROLLED if self.ode_filter.unrolled else SMALLEST_IN_ARRAYS
-        return int(np.clip(2 ** (max(fitting, 1).bit_length() - 1), smallest, LARGEST))
+        return block_size(len(self.ode_filter.free), self.ode_filter.layout.size, smallest, first_level_cache())
 
     # Public operations
 
     @cached_property
     def start(self) -> Callable[[Particle, PackedSamples], tuple[Packed, Float[Array, "1 particle"]]]:
         """State after the first sample of `samples`, and that sample's energies."""
-        return ShardedFunction(self._start, self.devices)
+        return ShardedFunction(self._start, self.executor)
 
     def advance(
         self, packed: Packed, particles: Particle, samples: PackedSamples, first: int, last: int, watched: int = ENERGY
     ) -> tuple[Packed, Float[Array, "row particle"]]:
         """State after samples first..last-1 of the chunk, and their energies in the first rows.  The state is right for
-        any range, the energies for those of up to `rows` samples.
+        any range, the energies for ranges of up to `rows` samples.
 
-        Watching an output gives its one-step prediction errors in place of the energies: in units of their standard
-        deviation, zero where nothing was measured.  The sums of energies in the state are wrong then.
+        Watching an output returns its one-step prediction errors in place of the energies: in units of their standard
+        deviation, zero where nothing was measured.  The sums of energies in the state are then meaningless.
         """
         return self._program((packed, particles), (samples, first, last, watched))
 
     @cached_property
     def _program(self) -> ShardedFunction:
-        return ShardedFunction(lambda by_particle, shared: self._advance(*by_particle, *shared), self.devices)
+        return ShardedFunction(lambda by_particle, shared: self._advance(*by_particle, *shared), self.executor)
 
+    @property
     def programs(self) -> int:
-        """How many programs `advance` has been compiled to."""
-        return int(self._program.compiled._cache_size())
+        """The number of programs to which `advance` has been compiled."""
+        return self._program.programs
 
     # One particle
 
@@ -100,8 +101,8 @@ class VectorisedFilter:
     def _step(
         self, state: FilterState, particle: Particle, sample: IntervalData, watched: Any = ENERGY
     ) -> tuple[FilterState, Any]:
-        """With the energy, or the whitened error of one output: a second array of results would cost the loop its
-        vectorisation."""
+        """One interval and its data; returns the energy, or the whitened error of the watched output.  A second array
+        of results would cost the loop its vectorisation."""
         state = self.ode_filter.interval(state, particle, sample)
         state, result, innovations = self.ode_filter.observe(state, particle, sample)
         for output, innovation in enumerate(innovations):
@@ -153,7 +154,7 @@ class VectorisedFilter:
     # The state's structure
 
     def _structure(self, particles: Particle, samples: PackedSamples) -> tuple[Any, Any]:
-        """`ODEFilter.structure`: finding out may mean tracing the filter several times, so it is done once."""
+        """The state's structure (`ODEFilter.structure`), cached: finding it may trace the filter several times."""
         particle, sample = _one(particles, samples)
         leaves, tree = jax.tree.flatten((particle, sample))
         key = (tree, *(leaf.shape for leaf in leaves))
@@ -169,9 +170,15 @@ class VectorisedFilter:
 
 
 @lru_cache(maxsize=32)
-def filter_for(ode_filter: ODEFilter, rows: int | None = None) -> VectorisedFilter:
-    """The filter of a system: the same one for the same system, so that its programs compile once a process."""
-    return VectorisedFilter(ode_filter, rows=rows)
+def filter_for(ode_filter: ODEFilter, executor: Executor, rows: int | None = None) -> VectorisedFilter:
+    """The vectorised form of a filter: one object for equal arguments, so that programs compile once per process."""
+    return VectorisedFilter(ode_filter, executor, rows)
+
+
+def block_size(free: int, size: int, smallest: int, cache: int) -> int:
+    """Particles whose predicted factors, (free, free + size) numbers each, fit into a cache of this many bytes."""
+    fitting = int(CACHE_SHARE * cache) // (8 * free * (free + size))
+    return int(np.clip(2 ** (max(fitting, 1).bit_length() - 1), smallest, LARGEST))
 
 
 def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,16 +187,16 @@ def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int) -> Any:
-    """Apply a function of (..., particle) arrays block by block and join the results on the last axis.
+    """Apply a function of (..., particle) arrays block by block and concatenate the results on the last axis.
 
-    Results are written where they belong right away: `lax.map` would stack the blocks and turn them round afterwards.
+    Results are written in place: `lax.map` would stack the blocks and transpose them afterwards.
     """
     count = jax.tree.leaves(arguments)[0].shape[-1]
     if count <= block:
         return function(arguments)
     blocks = -(-count // block)
     padding = blocks * block - count
-    once = jax.jit(function, inline=True)  # traced once, though it is asked for its shapes first
+    once = jax.jit(function, inline=True)  # traced once, although its shapes are evaluated first
 
     def padded(leaf: Any) -> Any:
         return jnp.concatenate([leaf, jnp.repeat(leaf[..., -1:], padding, axis=-1)], axis=-1) if padding else leaf
@@ -208,7 +215,7 @@ def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int) -> An
 
 
 def totals(packed: Packed) -> Float[np.ndarray, "2 particle"]:
-    """Of a state: the sum of all energies but the newest, and the newest."""
+    """The sum of all energies but the newest, and the newest, from a packed state."""
     return np.asarray(packed)[-2:]
 
 

@@ -1,1 +1,5 @@
-"""What runs the work: threads over the cores of a processor, shards over devices."""
+"""What runs the work on particles: threads over cores, programs sharded over devices.
+
+In: tasks that each evaluate a slice of the particles.  Out: their results, in order.  Everything that evaluates
+particles is handed an `Executor`; nothing here knows what a task computes.
+"""

@@ -1,4 +1,4 @@
-"""Particles over several devices: graphics cards, or the cores of a processor where threads cannot (`threads.py`).
+"""Particles over several devices: graphics cards, or cores where JAX dispatches asynchronously (else `threads.py`).
 
 Every device filters its own share of the particles; nothing is exchanged between them.  What is guaranteed about runs
 on different numbers of devices and cores:
@@ -18,64 +18,96 @@ on different numbers of devices and cores:
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from threading import Event, Lock
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from probsysid._internal.jax_setup import jit_fused
-from probsysid.parallel.threads import FEWEST, even_shards, in_threads
-
-Result = TypeVar("Result")
+from probsysid.parallel.executor import FEWEST, Executor, Result, Task, even_shards
 
 AXIS = "particle"
 
 
-@lru_cache
-def particle_mesh(particles: int, devices: int | None = None) -> Mesh | None:
-    """As many devices as the particles can be dealt out to evenly, `FEWEST` or more to each, unless a number of devices
-    is asked for; None where one does it all."""
-    if devices is None and in_threads():
-        return None
-    available = jax.local_devices()[:devices]  # of this process, in case JAX knows of others
-    count = even_shards(particles, len(available), FEWEST if devices is None else 1)
-    return Mesh(np.array(available[:count]), (AXIS,)) if count > 1 else None
-
-
-def particle_spec(dimensions: int) -> PartitionSpec:
-    """The last axis over the devices."""
-    return PartitionSpec(*[None] * (dimensions - 1), AXIS)
-
-
 @dataclass(frozen=True)
+class Devices(Executor):
+    """All particles in one task, sharded over devices by `shard_map`.
+
+    Args:
+        count: how many devices to use; None for as many as the particles can be dealt out to evenly.
+        fewest: particles that are worth a device of their own.
+    """
+
+    count: int | None = None
+    fewest: int = FEWEST
+
+    def slices(self, particles: int) -> tuple[slice, ...]:
+        return (slice(0, particles),)
+
+    def run(self, tasks: Sequence[Task[Result]]) -> list[Result]:
+        return [task(Event()) for task in tasks]
+
+    def mesh(self, particles: int) -> Mesh | None:
+        available = jax.local_devices()[: self.count]  # of this process, in case JAX knows of others
+        count = even_shards(particles, len(available), self.fewest)
+        return _mesh(tuple(available[:count])) if count > 1 else None
+
+
+@lru_cache
+def _mesh(devices: tuple[jax.Device, ...]) -> Mesh:
+    return Mesh(np.array(devices), (AXIS,))
+
+
+@dataclass(frozen=True, eq=False)
 class ShardedFunction:
-    """`function(by_particle, shared)`, compiled to run on all devices, or on so many.
+    """`function(by_particle, shared)`, compiled to run on the devices that an executor names.
 
     Leaves of the first argument have the particle axis last; every device gets the second whole.  Results are matrices
-    with the particle axis last.
+    with the particle axis last.  Threads that call it with shapes that are new take turns, so that each program is
+    compiled once.
     """
 
     function: Callable[[Any, Any], Any]
-    devices: int | None = None
+    executor: Executor
 
     def __call__(self, by_particle: Any, shared: Any) -> Any:
         mesh = self._mesh(by_particle)
-        if mesh is None:
-            return self.compiled(by_particle, shared)
-        return self.compiled(_shard(by_particle, mesh), jax.tree.map(lambda leaf: _known(leaf, mesh), shared))
+        if mesh is not None:
+            by_particle, shared = shard(by_particle, mesh), jax.tree.map(lambda leaf: _known(leaf, mesh), shared)
+        shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves((by_particle, shared)))
+        if shapes in self._compiled_shapes:
+            return self._compiled(by_particle, shared)
+        with self._compiling:
+            result = self._compiled(by_particle, shared)
+            self._compiled_shapes.add(shapes)
+        return result
+
+    @property
+    def programs(self) -> int:
+        """The number of argument shapes for which it has been compiled."""
+        return len(self._compiled_shapes)
 
     @cached_property
-    def compiled(self) -> Any:
-        return jit_fused(self._dealt_out)
+    def _compiled(self) -> Any:
+        return jit_fused(self._sharded)
+
+    @cached_property
+    def _compiled_shapes(self) -> set[tuple[tuple[int, ...], ...]]:
+        return set()
+
+    @cached_property
+    def _compiling(self) -> Lock:
+        return Lock()
 
     def _mesh(self, by_particle: Any) -> Mesh | None:
-        return particle_mesh(jax.tree.leaves(by_particle)[0].shape[-1], self.devices)
+        return self.executor.mesh(jax.tree.leaves(by_particle)[0].shape[-1])
 
-    def _dealt_out(self, by_particle: Any, shared: Any) -> Any:
+    def _sharded(self, by_particle: Any, shared: Any) -> Any:
         mesh = self._mesh(by_particle)
         if mesh is None:
             return self.function(by_particle, shared)
@@ -88,35 +120,45 @@ class ShardedFunction:
         return mapped(by_particle, shared)
 
 
-def constrain_sharding(tree: Any, devices: int | None = None) -> Any:
-    """Within a compiled function: let its results lie where `ShardedFunction` wants them."""
-    mesh = particle_mesh(jax.tree.leaves(tree)[0].shape[-1], devices)
+def particle_spec(dimensions: int) -> PartitionSpec:
+    """The last axis over the devices."""
+    return PartitionSpec(*[None] * (dimensions - 1), AXIS)
+
+
+def constrain_sharding(tree: Any, mesh: Mesh | None) -> Any:
+    """Within a compiled function: place its results where a `ShardedFunction` wants them."""
     if mesh is None:
         return tree
-    return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, _place(leaf.ndim, mesh)), tree)
+    return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, _sharding(leaf.ndim, mesh)), tree)
 
 
-def shard(tree: Any, devices: int | None = None) -> Any:
-    """Particles dealt out beforehand, where `ShardedFunction` wants them."""
-    mesh = particle_mesh(jax.tree.leaves(tree)[0].shape[-1], devices)
-    return jax.device_put(tree) if mesh is None else _shard(tree, mesh)
+def shard(tree: Any, mesh: Mesh | None) -> Any:
+    """Particles dealt out over the devices; leaves that are in place already are not moved.  A program compiled for
+    arguments elsewhere would be another program."""
+    if mesh is None:
+        return jax.device_put(tree)
+
+    def put(leaf: Any) -> Any:
+        place = _sharding(leaf.ndim, mesh)
+        return leaf if getattr(leaf, "sharding", None) == place else jax.device_put(leaf, place)
+
+    return jax.tree.map(put, tree)
 
 
-def replicate(tree: Any, particles: int, devices: int | None = None) -> Any:
-    """A copy on every device that so many particles are dealt out to."""
-    mesh = particle_mesh(particles, devices)
+def replicate(tree: Any, mesh: Mesh | None) -> Any:
+    """A copy on every device."""
     return jax.device_put(tree, None if mesh is None else NamedSharding(mesh, PartitionSpec()))
 
 
 def prefetch(calls: Iterable[Result], count: int = 2) -> Iterator[Result]:
-    """The results of calls, each of them when so many further calls have been made: devices go on while the host looks
-    at an earlier result.  More only take memory."""
-    under_way: deque[Result] = deque()
+    """The results of calls, each yielded after `count` further calls have been dispatched: devices compute while the
+    host looks at an earlier result.  A larger count only takes memory."""
+    dispatched: deque[Result] = deque()
     for result in calls:
-        under_way.append(result)
-        if len(under_way) > count:
-            yield under_way.popleft()
-    yield from under_way
+        dispatched.append(result)
+        if len(dispatched) > count:
+            yield dispatched.popleft()
+    yield from dispatched
 
 
 def rows_of(values: jax.Array, count: int) -> np.ndarray:
@@ -125,16 +167,6 @@ def rows_of(values: jax.Array, count: int) -> np.ndarray:
     shards = sorted(values.addressable_shards, key=lambda shard: shard.index[-1].start or 0)
     parts = [np.asarray(shard.data)[:count] for shard in shards]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-
-
-def _shard(tree: Any, mesh: Mesh) -> Any:
-    """Always in the same place: a program compiled for arguments elsewhere is another program."""
-
-    def put(leaf: Any) -> Any:
-        place = _place(leaf.ndim, mesh)
-        return leaf if getattr(leaf, "sharding", None) == place else jax.device_put(leaf, place)
-
-    return jax.tree.map(put, tree)
 
 
 def _known(leaf: Any, mesh: Mesh) -> Any:
@@ -149,5 +181,5 @@ def _number(value: int, mesh: Mesh) -> jax.Array:
 
 
 @lru_cache
-def _place(dimensions: int, mesh: Mesh) -> NamedSharding:
+def _sharding(dimensions: int, mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, particle_spec(dimensions))

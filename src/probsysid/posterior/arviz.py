@@ -8,32 +8,40 @@ import jax
 import numpy as np
 import xarray as xr
 
+from probsysid.parallel.executor import Executor
+from probsysid.posterior.draws import draw_indices
+from probsysid.posterior.storage import settings_record
+from probsysid.targets.batch_target import BatchTarget
+
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
 
 LIKELIHOOD_DRAWS = 256
-"""Draws whose log likelihood of every sample is kept: it takes one more sweep, and (draws, samples) of memory."""
+"""Draws whose log likelihood of every sample is kept: it takes one more sweep, and draws times samples of memory."""
 
 
-def to_inference_data(posterior: "Posterior", draws: int | None, log_likelihood: bool, seed: int) -> az.InferenceData:
+def to_inference_data(
+    posterior: "Posterior", draws: int | None, log_likelihood: bool, seed: int, executor: Executor
+) -> az.InferenceData:
     """Equally weighted draws by resampling; one chain, for independent draws have no order."""
-    chosen = posterior.draw_indices(draws or len(posterior.weights), seed)
+    chosen = draw_indices(posterior.weights, draws or len(posterior.weights), seed)
     groups: dict[str, Any] = {
         "posterior": {name: _chain(value[..., chosen]) for name, value in posterior.values.items()}
     }
-    known = bool(posterior._problem) or posterior.pickled_problem is not None
+    known = posterior.setup.known
     if known:
-        prior = posterior.problem.space.values(posterior.problem.space.sample(jax.random.key(seed), len(chosen)))
+        space = posterior.setup.problem.space
+        prior = space.values(space.sample(jax.random.key(seed), len(chosen)))
         groups["prior"] = {name: _chain(np.asarray(value)) for name, value in prior.items()}
     if known and log_likelihood and posterior.records:
-        groups["log_likelihood"] = _log_likelihood(posterior, chosen)
+        groups["log_likelihood"] = _log_likelihood(posterior, chosen, executor)
         groups["observed_data"] = _observed(posterior)
     data = az.from_dict(**groups)
     data.add_groups({"sample_stats": _statistics(posterior)})
-    for name, unit in posterior.settings.get("units", {}).items():
+    for name, unit in posterior.settings.units.items():
         if name in data.posterior:
             data.posterior[name].attrs["units"] = unit
-    data.posterior.attrs["settings"] = json.dumps(posterior.settings, default=str)
+    data.posterior.attrs["settings"] = json.dumps(settings_record(posterior), default=str)
     data.posterior.attrs["log_evidence"] = posterior.log_evidence
     data.posterior.attrs["log_evidence_error"] = posterior.log_evidence_error
     return data
@@ -44,16 +52,15 @@ def _chain(values: np.ndarray) -> np.ndarray:
     return np.moveaxis(values, -1, 0)[None]
 
 
-def _log_likelihood(posterior: "Posterior", chosen: np.ndarray) -> dict[str, np.ndarray]:
+def _log_likelihood(posterior: "Posterior", chosen: np.ndarray, executor: Executor) -> dict[str, np.ndarray]:
     """Log likelihood of each sample given those before it, for some of the draws."""
-    from probsysid.targets.batch_target import BatchTarget
-
     some = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), LIKELIHOOD_DRAWS)).astype(int)]
-    experiment = BatchTarget(posterior.problem, posterior.records, len(some))
+    setup = posterior.setup
+    target = BatchTarget(setup.problem, setup.solver, posterior.records, len(some), executor)
     theta, state, first, rows = posterior.theta[:, some], None, 0, []
-    while first < experiment.samples:
-        last = experiment.limit(first)
-        state, energies = experiment.advance(state, theta, first, last)
+    while first < target.samples:
+        last = target.limit(first)
+        state, energies = target.advance(state, theta, first, last)
         rows.append(-np.asarray(energies)[: last - first])
         first = last
     return {"sample": np.concatenate(rows).T[None]}
@@ -68,12 +75,12 @@ def _observed(posterior: "Posterior") -> dict[str, np.ndarray]:
 
 
 def _statistics(posterior: "Posterior") -> xr.Dataset:
-    """What the sampler went through; not a quantity a draw, so it has dimensions of its own."""
-    table = posterior.rejuvenations()
+    """What the sampler went through; it has no value per draw, hence dimensions of its own."""
+    table = posterior.history.table()
     return xr.Dataset(
         {
             "ess": (("sample", "island"), posterior.history.ess),
-            "log_predictive": ("sample", posterior.log_predictive),
+            "log_predictive": ("sample", posterior.history.log_predictive),
             "rejuvenation_sample": ("rejuvenation", table["sample"].to_numpy(int)),
             "acceptance_rate": ("rejuvenation", table["acceptance"].to_numpy(float)),
             "moves": ("rejuvenation", table["moves"].to_numpy(int)),

@@ -1,8 +1,8 @@
-"""Draws that fill a distribution evenly: scrambled Sobol points (Owen 1997; Matousek 1998) in place of random numbers.
+"""Randomised quasi-Monte Carlo: scrambled Sobol points (Owen 1997; Matousek 1998) in place of random numbers.
 
-Each draw by itself has the distribution asked for, so that a mean over them is unbiased, as with independent draws.
-But together they leave no gaps and no clusters: means of smooth functions come out several to tens of times less
-uncertain.  Repetitions with fresh scrambling are independent; their spread is an honest error.
+Each draw by itself has the required distribution, so that means are unbiased, as with independent draws.  Together they
+fill the space evenly: means of smooth functions are several to tens of times less uncertain.  Repetitions with fresh
+scrambling are independent; their spread is an honest error.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ BITS = 30
 
 
 def uniforms(random: np.random.Generator, dimension: int, count: int) -> Float[np.ndarray, "dimension draw"]:
-    """Points of the unit cube, scrambled afresh; most even where their number is a power of two."""
+    """Freshly scrambled points of the unit cube; most even where their number is a power of two."""
     from scipy.stats import qmc  # takes long to import
 
     points = qmc.Sobol(dimension, scramble=True, bits=BITS, rng=random).random_base2((count - 1).bit_length())
@@ -23,8 +23,11 @@ def uniforms(random: np.random.Generator, dimension: int, count: int) -> Float[n
     return np.clip(filled, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
 
 
-def balanced(mixture: MixtureDensity, random: np.random.Generator, count: int) -> Float[np.ndarray, "dimension draw"]:
-    """Draws from a mixture.  Two coordinates of a point choose the component and its width, the others the place."""
+def quasi_random(
+    mixture: MixtureDensity, random: np.random.Generator, count: int
+) -> Float[np.ndarray, "dimension draw"]:
+    """Draws from a mixture.  Two coordinates of a point give the component and the chi-square variate, the others the
+    normal variates."""
     from scipy.special import gammaincinv, ndtri
 
     choice, width, *place = uniforms(random, mixture.means.shape[1] + 2, count)

@@ -1,13 +1,13 @@
 """Free-run simulation: every particle's model integrated accurately from an initial state, and scored.
 
-Classical Runge-Kutta of order four, with as many steps a sample as it takes: the number is doubled on a few particles
+Classical Runge-Kutta of order four, with as many steps per sample as needed: the number is doubled on a few particles
 until the outputs stop changing.  Inputs follow their intersample behaviour; a jump at a sample is seen from the
 right side on each of its sides.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import jax
@@ -18,6 +18,7 @@ from jax import lax
 from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.statistics import weighted_quantile
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.odefilter.filter import map_blocks
@@ -42,7 +43,7 @@ class Simulation:
     outputs: dict[str, Float[np.ndarray, "particle sample"]]
     weights: Float[np.ndarray, " particle"]
     steps: int
-    """Integration steps a sample."""
+    """Integration steps per sample."""
     integration_error: float
     """Estimated error of the integration, relative to the range of the outputs."""
     skip: int = 0
@@ -73,13 +74,8 @@ class Simulation:
     def band(self, level: float = 0.9, output: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of an interval that holds `level` of the posterior, at every sample."""
         values = self.outputs[self._output(output)]
-        order = np.argsort(values, axis=0)
-        cumulative = np.cumsum(self.weights[order], axis=0)
-        ends = []
-        for quantile in ((1 - level) / 2, (1 + level) / 2):
-            rank = np.minimum((cumulative < quantile).sum(axis=0), len(values) - 1)
-            ends.append(values[order[rank, np.arange(values.shape[1])], np.arange(values.shape[1])])
-        return ends[0], ends[1]
+        low, high = weighted_quantile(values, self.weights, [(1 - level) / 2, (1 + level) / 2])
+        return low, high
 
     def _output(self, output: str | None) -> str:
         names = tuple(self.outputs)
@@ -139,7 +135,7 @@ def simulate(
     record: Record,
     steps: int | None = None,
 ) -> tuple[dict[str, Float[np.ndarray, "particle sample"]], int, float]:
-    """Outputs of every particle at every sample, the steps a sample that it took, and the estimated relative error."""
+    """Outputs of every particle at every sample, the number of steps per sample, and the estimated relative error."""
     model.check_inputs(record.input_names)
     pilots = jax.tree.map(lambda leaf: leaf[..., :PILOTS], (dict(parameters), initial))
     error = float("nan")
@@ -150,7 +146,7 @@ def simulate(
 
 
 def _fine_enough(model: Model, parameters: Any, initial: Any, record: Record) -> tuple[int, float]:
-    """Steps a sample at which the outputs of the pilots do not change any more, and the remaining error.
+    """Steps per sample at which the outputs of the pilots do not change any more, and the remaining error.
 
     The error of order four falls sixteenfold on halving, hence the division by fifteen.
     """
@@ -175,15 +171,10 @@ def _run(model: Model, parameters: Any, initial: Any, record: Record, steps: int
     return np.asarray(_integrate(model, steps)(parameters, jnp.asarray(initial), grid, now, before, lengths))
 
 
-_COMPILED: dict[tuple[int, int], Any] = {}
-
-
+@lru_cache(maxsize=32)
 def _integrate(model: Model, steps: int) -> Any:
-    """The compiled simulator of a model; kept as long as the model is."""
-    key = (id(model), steps)
-    if key not in _COMPILED or _COMPILED[key][0] is not model:
-        _COMPILED[key] = (model, jax.jit(_simulator(model, steps)))
-    return _COMPILED[key][1]
+    """The compiled simulator of a model."""
+    return jax.jit(_simulator(model, steps))
 
 
 def first_order_rates(model: Model, state: Any, inputs: Any, parameters: Any) -> Any:

@@ -1,18 +1,25 @@
-"""Hidden states: what the data, the model and the integration say about them together."""
+"""Smoothed hidden states, given the data, the model and the integration."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.step import as_array_filter
+from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.smoother import smooth_record
+from probsysid.posterior.draws import draw_indices
+
+if TYPE_CHECKING:
+    from probsysid.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +31,7 @@ class States:
     sd: dict[str, Float[np.ndarray, " sample"]]
     """Spread over parameters and, within each particle, over noise and integration error."""
     paths: dict[str, Float[np.ndarray, "draw sample"]]
-    """One joint sample path a drawn particle."""
+    """One joint sample path per drawn particle."""
     innovations: dict[str, Float[np.ndarray, "draw sample"]]
     """Whitened one-step prediction errors of each output: standard normal where model and noise are right."""
 
@@ -55,3 +62,15 @@ def smoothed_states(
 def _mixture_sd(means: Any, sds: Any) -> np.ndarray:
     """Standard deviation of an equal mixture: spread within plus spread between."""
     return np.sqrt(np.mean(sds**2, axis=-1) + np.var(means, axis=-1))
+
+
+def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int) -> States:
+    """Smoothed states of a posterior on a training record; the arguments are those of `Posterior.states`."""
+    if not posterior.records:
+        raise InputError("this posterior was loaded without its records; states need them.")
+    problem, solver, data = posterior.setup.problem, posterior.setup.solver, posterior.records[record]
+    ode_filter = solver.ode_filter(problem.model, data.jump_order)
+    theta = jnp.asarray(posterior.theta[:, draw_indices(posterior.weights, draws, seed)])
+    values = jax.vmap(problem.space.values_of_one, in_axes=-1, out_axes=-1)(theta)
+    particles = jax.vmap(lambda v: problem.particle(v, record), in_axes=-1, out_axes=-1)(values)
+    return smoothed_states(ode_filter, particles, prepare(data, ode_filter, solver.steps), data, seed)

@@ -9,7 +9,6 @@ from probsysid._internal.files import write_atomically
 from probsysid._version import __version__
 from probsysid.report import sections
 from probsysid.report.html.rendering import InteractiveFigures, render_page
-from probsysid.report.settings import RunSettings
 from probsysid.report.views import Content, DataView, ModelView, PagePart, PageSection, RunView, record_name
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def posterior_content(posterior: "Posterior", *, title: str | None = None, draws
     """A posterior with smoothed states and free runs of `draws` particles on each of its training records."""
     if not posterior.records:
         raise InputError("this posterior was loaded without its records; a report needs them.")
-    model, name = posterior.problem.model, RunSettings.of(posterior).model
+    model, name = posterior.setup.problem.model, posterior.settings.model
     data, states, runs = [], {}, []
     for index, record in enumerate(posterior.records):
         called, whole = record_name(record, index), slice(0, record.samples)
@@ -53,7 +52,7 @@ def posterior_content(posterior: "Posterior", *, title: str | None = None, draws
 def render(content: Content) -> str:
     """The whole page as text."""
     figures = InteractiveFigures()
-    first = RunSettings.of(content.models[0].posterior)
+    first = content.models[0].posterior.settings
     return render_page(
         content.title,
         f"Identified {first.created.replace('T', ' at ')} with probsysid {first.version}",

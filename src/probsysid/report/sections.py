@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from probsysid.posterior.diagnostics.residuals import analyse, verdict
+from probsysid.posterior.storage import settings_record
 from probsysid.report.html.formatting import plain, shown, with_uncertainty
 from probsysid.report.html.rendering import InteractiveFigures
 from probsysid.report.html.residuals import residual_figures
 from probsysid.report.html.sampling import sampling_figure
 from probsysid.report.html.series import data_figure, fit_figure, states_figure
-from probsysid.report.settings import RunSettings
 from probsysid.report.views import (
     Content,
     DataView,
@@ -39,6 +39,9 @@ from probsysid.report.views import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+SHOWN_ELSEWHERE = ("priors", "units", "solver_verdict", "uncertainty")
+"""Settings that the sections on parameters and integration show."""
 
 MOST_IN_CORNER = 10
 """Number of unknowns up to which all pairs are drawn: with more, the panels are too small to read."""
@@ -180,7 +183,7 @@ def drawing(draw: "Callable[[], Figure]", description: str) -> Drawing:
 
 def integration(model: ModelView) -> Integration | None:
     """Accuracy of the solver, where it was checked."""
-    shares = RunSettings.of(model.posterior).uncertainty
+    shares = model.posterior.variance_shares or {}
     sources = list(dict.fromkeys(source for row in shares.values() for source in row))
     rows = [[name, *(shown(row.get(source, "")) for source in sources)] for name, row in shares.items()]
     table = Table(rows, ["", *sources], numeric=range(1, len(sources) + 1)) if rows else None
@@ -205,7 +208,7 @@ def fits(model: ModelView, figures: InteractiveFigures) -> Sequence[RunFit]:
 def smoothed_states(model: ModelView, figures: InteractiveFigures) -> Sequence[RecordStates]:
     """Smoothed states of every training record."""
     found = []
-    units, names = RunSettings.of(model.posterior).units, model.posterior.problem.model.physical_names
+    units, names = model.posterior.settings.units, model.posterior.setup.problem.model.physical_names
     for index, states in model.states.items():
         record, samples = model.posterior.records[index], len(states.time)
         key = figures.add(states_figure(states, names, units))
@@ -219,7 +222,7 @@ def residuals(model: ModelView, figures: InteractiveFigures) -> Sequence[OutputR
     for index, states in model.states.items():
         record = model.posterior.records[index][: len(states.time)]
         for output, innovations in states.innovations.items():
-            found = analyse(innovations, record.outputs.get(output))
+            found = analyse(innovations.mean(axis=0))
             if found is None:
                 continue
             text = verdict(f"{output}, {record_name(record, index)}", found)
@@ -230,7 +233,7 @@ def residuals(model: ModelView, figures: InteractiveFigures) -> Sequence[OutputR
 
 def sampling(model: ModelView, figures: InteractiveFigures) -> Sampling:
     """Cost of the run, and its effective sample size and acceptance rates."""
-    history, settings = model.posterior.rejuvenations(), RunSettings.of(model.posterior)
+    history, settings = model.posterior.history.table(), model.posterior.settings
     return Sampling(
         particles=settings.particles,
         rejuvenations=len(history),
@@ -246,7 +249,8 @@ def settings(content: Content) -> Settings:
     """Settings of every model, the study file and the versions of libraries."""
     tables = []
     for model in content.models:
-        rows = [(key, shown(value)) for key, value in RunSettings.of(model.posterior).listed.items()]
+        record = settings_record(model.posterior)
+        rows = [(key, shown(value)) for key, value in record.items() if key not in SHOWN_ELSEWHERE]
         tables.append((f"Settings of {model.name}" if len(content.models) > 1 else "Settings", Table(rows)))
     versions = Table(list(content.versions.items())) if content.versions else None
     return Settings(tables, content.study, versions)

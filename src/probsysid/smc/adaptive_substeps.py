@@ -1,13 +1,13 @@
-"""Choosing how accurately the target is computed, while the sampler runs.
+"""Adaptive number of integration steps per sampling interval, while the sampler runs.
 
 A target may come in levels, each computed with twice the integration steps of the one below.  After 2, 4, 8, ...
-samples the particles' likelihoods under the current level are compared with those of the next finer one.  What counts
-is how unevenly they differ over the posterior: a constant difference moves nothing.  Where it matters, the particles
-are taken over to the finer level, by new weights or, if these are too uneven, by tempering the difference with moves
-in between; where even the next coarser level makes no difference, that one is taken.  Evidence stays right: it is
-multiplied by the mean of the new weights.
+samples the particles' likelihoods at the current level are compared with those of the next finer one.  What counts is
+how their difference varies over the posterior: a constant difference changes nothing.  Where it matters, the particles
+are carried over to the finer level, by reweighting or, if the weights are too uneven, by tempering the difference with
+moves in between; where even the next coarser level makes no difference, that one is taken.  The evidence stays right:
+it is multiplied by the mean of the new weights.
 
-All decisions depend on the samples so far, so that a stream takes the same ones as a batch.
+All decisions depend on the samples so far only, so that a stream takes the same ones as a batch.
 """
 
 from dataclasses import dataclass, replace
@@ -18,23 +18,24 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.errors import SamplingError
+from probsysid._internal.statistics import effective_sample_size
 from probsysid.smc import ibis
 from probsysid.smc import weights as w
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
-from probsysid.smc.target import Target, sweep
+from probsysid.smc.target import Target, sweep_by_advance
 
 FIRST = 3
-"""Level at the start: particles from the prior may be stiffer than any that stay."""
+"""Level at the start: prior draws may be stiffer than any particle of the posterior."""
 
 FINEST = 5
 
 TOLERANCE = 0.03
-"""Share of the effective sample size that going to the finer level may cost: a bias of about 0.17 sd at worst."""
+"""Fraction of the effective sample size that reweighting to the finer level may cost: a bias of at most 0.17 sd."""
 
 SPARE = 0.002
-"""The same for going to the coarser level."""
+"""The same for the coarser level."""
 
 
 class MultilevelTarget(Target, Protocol):
@@ -51,19 +52,19 @@ class MultilevelTarget(Target, Protocol):
 
 
 class LevelEvaluation(NamedTuple):
-    """All particles at some level."""
+    """Filter states and log likelihoods of all particles at one level."""
 
     state: Any
     likelihood: Float[np.ndarray, "population member"]
 
 
 def first_level(target: MultilevelTarget) -> int:
-    """The level of a run that starts."""
+    """The level at which a run starts."""
     return FIRST if target.adaptive else 0
 
 
 def forward(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
-    """As `absorb`, at the run's level; after certain numbers of samples the level is looked at."""
+    """`ibis.step` at the run's level, followed by an adjustment of the level where one is due."""
     if not target.adaptive:
         return ibis.step(run, target, sampler)
     stop = milestone(run.samples)
@@ -80,7 +81,7 @@ def forward(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple
 
 
 def _retreat(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
-    """The run before the samples that it failed at, at a finer level: too coarse a level may lose every particle."""
+    """The run before the samples at which it failed, at a finer level: too coarse a level may lose every particle."""
     nothing = StepInfo(np.empty((0, run.islands)), np.empty((0, run.islands)))
     if run.samples == 0:
         return replace(run, level=run.level + 1), nothing
@@ -92,18 +93,18 @@ def _retreat(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tupl
 def with_change(
     step: StepInfo, before: IBISState, after: IBISState, rejuvenations: tuple[Rejuvenation, ...]
 ) -> StepInfo:
-    """The step, with what a change of level has done after it."""
+    """The step's record, extended by a change of level."""
     rebased = after.evidence_by_island if after.level != before.level else step.rebased
     return step._replace(rejuvenations=step.rejuvenations + rejuvenations, rebased=rebased)
 
 
 def milestone(samples: int) -> int:
-    """The next power of two, from 2."""
+    """The number of samples after which the level is next adjusted: the next power of two, from 2."""
     return max(2, 1 << samples.bit_length())
 
 
 def adjust(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, tuple[Rejuvenation, ...]]:
-    """The same posterior at a level that will do: as many levels finer as needed, or one coarser."""
+    """The run at an adequate level: as many levels finer as needed, or one coarser."""
     level = run.level
     rejuvenations: tuple[Rejuvenation, ...] = ()
     while run.level < FINEST:
@@ -121,8 +122,8 @@ def adjust(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[
 
 
 def compute(run: IBISState, target: MultilevelTarget, level: int) -> tuple[IBISState, LevelEvaluation]:
-    """The run's particles at another level; the run with the work counted."""
-    state, likelihood, energy = sweep(target.at(level), run.flat_theta, run.samples)
+    """Evaluate the run's particles at another level; the run is returned with the work counted."""
+    state, likelihood, energy = target.at(level).sweep(run.flat_theta, run.samples)
     factor = 2.0 ** (level - run.level)
     work = factor * target.cost(run.samples) * likelihood.size
     shape = run.log_likelihood.shape
@@ -130,10 +131,11 @@ def compute(run: IBISState, target: MultilevelTarget, level: int) -> tuple[IBISS
 
 
 def restored(run: IBISState, target: MultilevelTarget) -> IBISState:
-    """A run that was saved without the filters' states, with them again."""
+    """A run that was saved without filter states, with the states recomputed."""
     if run.samples == 0 or run.state is not None:
         return run
-    state, _, _ = sweep(target.at(run.level) if target.adaptive else target, run.flat_theta, run.samples)
+    chosen = target.at(run.level) if target.adaptive else target
+    state, _, _ = chosen.sweep(run.flat_theta, run.samples)
     return replace(run, state=state)
 
 
@@ -145,7 +147,7 @@ def log_ratios(run: IBISState, other: LevelEvaluation) -> Float[np.ndarray, "pop
 
 
 def loss(run: IBISState, other: LevelEvaluation) -> float:
-    """Share of the effective sample size that going to the other level would cost: 0 for a constant difference."""
+    """Fraction of the effective sample size that reweighting to another level costs: 0 for a constant difference."""
     weights = run.normalised_weights
     ratios = log_ratios(run, other).ravel()
     alive = (weights > 0) & np.isfinite(ratios)
@@ -158,7 +160,7 @@ def loss(run: IBISState, other: LevelEvaluation) -> float:
 def switch_level(
     run: IBISState, target: MultilevelTarget, other: LevelEvaluation, level: int, sampler: Sampler
 ) -> tuple[IBISState, tuple[Rejuvenation, ...]]:
-    """The run at another level: by new weights if they are even enough, else in several steps with moves."""
+    """The run at another level: by reweighting if the weights stay even enough, else by tempering with moves."""
     energy = -log_ratios(run, other)
     weighted = replace(
         run,
@@ -167,7 +169,7 @@ def switch_level(
         log_weights=run.log_weights - energy,
         log_likelihood=other.likelihood,
     )
-    if w.ess_fraction(w.effective_size(weighted.log_weights), sampler.population_size) >= sampler.ess:
+    if w.ess_fraction(effective_sample_size(weighted.log_weights), sampler.population_size) >= sampler.ess:
         return weighted, ()
     bridge = _Bridge(target.at(run.level), target.at(level), run.samples)
     seed = np.random.SeedSequence([run.seed, run.samples, level]).generate_state(1)[0]
@@ -197,9 +199,13 @@ class _Bridge:
         return first + 1
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
-        following, likelihood, energy = sweep(self.before if first == 0 else self.after, theta, self.stop)
+        level = self.before if first == 0 else self.after
+        following, likelihood, energy = level.sweep(theta, self.stop)
         total = jnp.asarray(likelihood - energy)
         return (total, -total[None]) if first == 0 else (following, (state - total)[None])
+
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        return sweep_by_advance(self, theta, stop)
 
     def describe(self, sample: int) -> str:
         return self.after.describe(self.stop - 1)

@@ -1,10 +1,10 @@
-"""The evidence found anew, from the proposals of a rejuvenation.
+"""Log evidence: re-estimated from independence proposals, and its standard error.
 
 Moves that draw proposals from a density q leave an importance sample of the posterior behind, whose filter runs are
-paid for: the mean of target / q is the evidence.  Errors that the product of mean weights has gathered since the first
-sample are not in it.  But where q misses some of the posterior, that mean is dominated by proposals that are rarely
-drawn, and looks more certain than it is.  So it is taken only if particles, which are there already where proposals are
-rare, agree that few proposals would do, and if the populations agree about it better than about the
+paid for: the mean of target / q is the evidence.  It is free of the errors that the product of mean weights has
+accumulated since the first sample.  But where q misses some of the posterior, that mean is dominated by proposals that
+are rarely drawn, and looks more certain than it is.  So it is used only if the particles, which are already where
+proposals are rare, confirm that few proposals suffice, and if the populations agree about it better than about the
 product.
 """
 
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.smc import weights as w
+from probsysid._internal.statistics import effective_sample_size, log_mean_exp
 from probsysid.smc.moves import Move
 
 Ratios = Float[np.ndarray, "population member"]
 
 ENOUGH = 0.5
-"""Share of the particles that the proposals must be worth."""
+"""Effective sample size that the proposals must reach, as a fraction of the particles."""
 
 
 class ProposalEvidence(NamedTuple):
@@ -30,34 +30,52 @@ class ProposalEvidence(NamedTuple):
     proposals: tuple[Ratios, ...] = ()
 
     def with_more(self, move: Move, particles: Ratios, proposals: Ratios) -> "ProposalEvidence":
-        """With those of one more move.  Only those of the last kind of move count: others were a poor fit."""
-        if not getattr(move, "independent", False):  # a user's own move need not say
+        """With the ratios of one more move.  Only the last kind of move counts: earlier ones fitted poorly."""
+        if not move.independent:
             return self
         if self.move != move:
             return ProposalEvidence(move, particles, (proposals,))
         return self._replace(proposals=(*self.proposals, proposals))
 
     def better_than(self, product: Float[np.ndarray, " population"]) -> Float[np.ndarray, " population"]:
-        """Log evidence of each population: from the proposals if that is the better estimate, else as given."""
+        """Log evidence of each population: from the proposals if that estimate is better, else the product."""
         if not self.proposals:
             return product
         ratios = np.concatenate(self.proposals, axis=-1)
         ratios = np.where(np.isnan(ratios), -np.inf, ratios)
-        found = w.log_mean(ratios)
+        found = log_mean_exp(ratios)
         if not np.all(np.isfinite(found)) or proposal_ess(self.particles, ratios) < ENOUGH * self.particles.size:
             return product
         return found if spread(found) < spread(product) else product
 
 
 def proposal_ess(particles: Ratios, proposals: Float[np.ndarray, "population proposal"]) -> float:
-    """Number of draws from the posterior that the proposals are worth, by themselves or by the particles: the
-    posterior's mean of target / q is the mean of its square under q."""
-    by_proposals = float(w.effective_size(proposals.reshape(1, -1))[0])
+    """Effective sample size of the proposals, judged by themselves and by the particles, whichever is smaller: the
+    posterior mean of target / q is the mean of its square under q."""
+    by_proposals = float(effective_sample_size(proposals.reshape(1, -1))[0])
     with np.errstate(over="ignore"):
-        typical = np.exp(w.log_mean(particles.ravel()) - w.log_mean(proposals.ravel()))
+        typical = np.exp(log_mean_exp(particles.ravel()) - log_mean_exp(proposals.ravel()))
     return min(by_proposals, proposals.size / max(float(typical), 1e-300))
 
 
 def spread(log_evidence: Float[np.ndarray, " population"]) -> float:
-    """How much populations differ."""
+    """Standard deviation between populations."""
     return float(np.std(log_evidence))
+
+
+LARGE = 0.5
+"""Error of a log evidence above which it is taken from the spread of the logarithms."""
+
+
+def evidence_error(by_population: Float[np.ndarray, " population"]) -> float:
+    """Standard error of the log of the mean evidence, from its spread over populations; NaN with one.
+
+    Where populations differ by several units, one outweighs the others and the spread of their logarithms says more.
+    """
+    count = len(by_population)
+    if count < 2:
+        return float("nan")
+    relative = np.exp(by_population - np.max(by_population))
+    of_mean = np.std(relative, ddof=1) / np.mean(relative) / np.sqrt(count)
+    of_logs = np.std(by_population, ddof=1) / np.sqrt(count)
+    return float(of_logs if of_logs > LARGE else of_mean)

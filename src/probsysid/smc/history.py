@@ -1,4 +1,4 @@
-"""What a run went through, sample by sample and rejuvenation by rejuvenation."""
+"""The log of a run: effective sample size and evidence after each sample, and every rejuvenation."""
 
 from dataclasses import dataclass, field
 
@@ -6,25 +6,25 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from probsysid._internal.statistics import log_mean_exp
 from probsysid.smc.ibis import StepInfo
 from probsysid.smc.rejuvenate import Rejuvenation
-from probsysid.smc.weights import log_sum_exp
 
 
 @dataclass
 class History:
-    """A growing log.  Pieces are joined only when somebody looks."""
+    """A growing log.  Its pieces are concatenated when they are read."""
 
     islands: int
     ess_pieces: list[np.ndarray] = field(default_factory=list)
     evidence_pieces: list[np.ndarray] = field(default_factory=list)
     rejuvenations: list[Rejuvenation] = field(default_factory=list)
     rebased: dict[int, np.ndarray] = field(default_factory=dict)
-    """Log evidence of each island after so many samples, where it was found anew or the accuracy was changed: later
-    samples add to it."""
+    """By number of samples: log evidence of each island where it was re-estimated or the number of substeps changed;
+    later samples add to it."""
 
     def add(self, step: StepInfo) -> None:
-        """Note what one step went through."""
+        """Append what one step of the sampler did."""
         self.ess_pieces.append(step.ess)
         self.evidence_pieces.append(step.evidence)
         self.rejuvenations.extend(step.rejuvenations)
@@ -32,7 +32,7 @@ class History:
             self.rebased[len(self.evidence)] = step.rebased
 
     def copy(self) -> "History":
-        """One that can grow by itself."""
+        """An independent copy."""
         pieces = list(self.ess_pieces), list(self.evidence_pieces)
         return History(self.islands, *pieces, list(self.rejuvenations), dict(self.rebased))
 
@@ -67,31 +67,8 @@ class History:
         return gains
 
     def table(self) -> pd.DataFrame:
-        """One row a rejuvenation."""
+        """One row per rejuvenation."""
         return pd.DataFrame(self.rejuvenations, columns=list(Rejuvenation._fields))
-
-
-LARGE = 0.5
-"""Error of a log evidence from which on it is that of the logarithms."""
-
-
-def log_mean_exp(values: Float[np.ndarray, "*rows island"]) -> Float[np.ndarray, "*rows"]:
-    """Log of the mean over islands."""
-    return np.asarray(log_sum_exp(values) - np.log(values.shape[-1]))
-
-
-def evidence_error(by_population: Float[np.ndarray, " population"]) -> float:
-    """Standard error of the log of the mean evidence, from its spread over populations; NaN with one.
-
-    Where populations differ by several units, one outweighs the others and the spread of their logarithms says more.
-    """
-    count = len(by_population)
-    if count < 2:
-        return float("nan")
-    relative = np.exp(by_population - np.max(by_population))
-    of_mean = np.std(relative, ddof=1) / np.mean(relative) / np.sqrt(count)
-    of_logs = np.std(by_population, ddof=1) / np.sqrt(count)
-    return float(of_logs if of_logs > LARGE else of_mean)
 
 
 def _joined(pieces: list[np.ndarray], islands: int) -> np.ndarray:

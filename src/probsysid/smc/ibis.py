@@ -1,12 +1,12 @@
 """Iterated batch importance sampling (Chopin 2002; paper, algorithm 1).
 
-Particles carry weights.  Each sample multiplies the weights by its likelihood; when the weights have become too
-uneven, particles are resampled in proportion to them and moved by Markov steps that leave the posterior so far as it
-is.  Each step re-runs the filter over all samples so far for the proposed particles.
+Particles carry weights.  Each sample multiplies the weights by its likelihood; when the effective sample size falls
+below a threshold, particles are resampled in proportion to their weights and moved by MCMC kernels that leave the
+posterior so far invariant.  Each move filters the proposed particles over all samples so far.
 
-The state of a run is `IBISState`, a plain value; `absorb` takes it forward.  All randomness comes from the seed and the
-sample at hand, so that it does not matter in which portions the samples arrive.  Parameters and weights are NumPy
-arrays, the filters' states stay where the target keeps them.
+A run is an `IBISState`, a plain value; `step` advances it.  All randomness comes from the seed and the sample at hand,
+so that results do not depend on the portions in which samples arrive.  Parameters and weights are NumPy arrays, the
+filters' states stay where the target keeps them.
 """
 
 from dataclasses import dataclass, replace
@@ -18,13 +18,16 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.errors import SamplingError
+from probsysid._internal.statistics import effective_sample_size, log_mean_exp
 from probsysid.smc import weights as w
+from probsysid.smc.islands import by_island
+from probsysid.smc.metropolis import ParticleBatch
 from probsysid.smc.options import Sampler
-from probsysid.smc.rejuvenate import ParticleBatch, Rejuvenation, rejuvenate
-from probsysid.smc.target import Target, sweep
+from probsysid.smc.rejuvenate import Rejuvenation, rejuvenate
+from probsysid.smc.target import Target, sweep_by_advance
 
 SHORTEST = 8
-"""Samples tried ahead right after a rejuvenation; doubled as long as the weights stay even."""
+"""Samples processed at once right after a rejuvenation; doubled as long as the weights stay even."""
 
 
 class StepInfo(NamedTuple):
@@ -35,12 +38,12 @@ class StepInfo(NamedTuple):
     """Log evidence of each island."""
     rejuvenations: tuple[Rejuvenation, ...] = ()
     rebased: Float[np.ndarray, " island"] | None = None
-    """Log evidence of each island after the last sample, where it was found anew then or the accuracy was changed."""
+    """Log evidence of each island after the last sample, where it was re-estimated or the level changed."""
 
 
 @dataclass(frozen=True)
 class IBISState:
-    """Everything that a run is at one moment."""
+    """The state of a run between samples."""
 
     samples: int
     theta: Float[np.ndarray, "dimension population member"]
@@ -51,24 +54,24 @@ class IBISState:
     """Log evidence of each population when its weights were last equal."""
     seed: int
     islands: int = 1
-    """Islands that the populations make up, two after two or each by itself."""
+    """Islands that the populations belong to, two consecutive ones each or one each."""
     stride: int = SHORTEST
     work: float = 0.0
     """Particle-samples of filtering so far."""
     lost: int = 0
     """Particles whose energy stopped being finite, so far."""
     level: int = 0
-    """Accuracy at which the target is computed (`accuracy.py`)."""
+    """Level of accuracy at which the target is computed (`adaptive_substeps.py`)."""
 
     @property
     def evidence_by_population(self) -> Float[np.ndarray, " population"]:
         """Log evidence of each population."""
-        return self.base_evidence + w.log_mean(self.log_weights)
+        return self.base_evidence + log_mean_exp(self.log_weights)
 
     @property
     def evidence_by_island(self) -> Float[np.ndarray, " island"]:
         """Log evidence of each island: the mean over its populations."""
-        return w.log_mean(_by_island(self.evidence_by_population, self.islands))
+        return log_mean_exp(by_island(self.evidence_by_population, self.islands))
 
     @property
     def flat_theta(self) -> Float[np.ndarray, "dimension particle"]:
@@ -102,7 +105,7 @@ def start(target: Target, sampler: Sampler, seed: int, level: int = 0) -> IBISSt
 
 
 def step(run: IBISState, target: Target, sampler: Sampler, stop: int | None = None) -> tuple[IBISState, StepInfo]:
-    """Bring in some of the samples that have not been seen: at most up to the next rejuvenation, or to `stop`."""
+    """Process further samples: at most up to the next rejuvenation, or to `stop`."""
     first = run.samples
     last = min(target.limit(first), target.samples, first + run.stride, target.samples if stop is None else stop)
     state, rows = target.advance(run.state, run.flat_theta, first, last)
@@ -118,27 +121,27 @@ def step(run: IBISState, target: Target, sampler: Sampler, stop: int | None = No
         state, _ = target.advance(run.state, run.flat_theta, first, first + at + 1)
         run = replace(run, work=run.work + (at + 1) * sampler.particles)
     before = w.ReweightedBlock(*(values[:at] for values in weighted))
-    run, step = _commit(run, before, energies[:at], state, stride=SHORTEST)
+    run, info = _commit(run, before, energies[:at], state, stride=SHORTEST)
     whole = bool(even[at] >= sampler.bridge * sampler.ess)
     run, final = temper_sample(run, target, sampler, energies[at].reshape(run.log_weights.shape), whole=whole)
-    return run, _joined(step, final)
+    return run, _joined(info, final)
 
 
 def temper_all(run: IBISState, target: Target, sampler: Sampler) -> tuple[IBISState, StepInfo]:
-    """Bring in all samples at once by tempering their likelihood: as if they were one."""
+    """Temper the likelihood of all samples at once, as if they were one sample."""
     everything = _OneSample(target)
     state, energies = everything.advance(None, run.flat_theta, 0, 1)
     run = replace(run, state=state, work=run.work + target.samples * sampler.particles)
     energy = np.asarray(energies)[0].reshape(run.log_weights.shape)
-    run, step = temper_sample(run, everything, sampler, energy, whole=False)
-    return replace(run, samples=target.samples), step
+    run, info = temper_sample(run, everything, sampler, energy, whole=False)
+    return replace(run, samples=target.samples), info
 
 
 def _commit(
     run: IBISState, weighted: w.ReweightedBlock, energies: np.ndarray, state: Any, stride: int
 ) -> tuple[IBISState, StepInfo]:
     """The run after some samples without rejuvenation."""
-    step = _step_info(run, weighted.ess, run.base_evidence + weighted.log_mean)
+    info = _step_info(run, weighted.ess, run.base_evidence + weighted.log_mean)
     count = len(energies)
     if count:
         path = np.concatenate([run.log_likelihood.reshape(1, -1), w.finite_or_lost(energies)])
@@ -148,17 +151,12 @@ def _commit(
             log_likelihood=np.subtract.reduce(path).reshape(run.log_likelihood.shape),
             lost=run.lost + int(weighted.lost.sum()),
         )
-    return replace(run, samples=run.samples + count, state=state, stride=stride), step
+    return replace(run, samples=run.samples + count, state=state, stride=stride), info
 
 
 def _step_info(run: IBISState, ess: np.ndarray, evidence: np.ndarray) -> StepInfo:
-    """From (sample, population) to (sample, island): effective sizes add up, the evidence averages."""
-    return StepInfo(_by_island(ess, run.islands).sum(axis=-1), w.log_mean(_by_island(evidence, run.islands)))
-
-
-def _by_island(values: np.ndarray, islands: int) -> np.ndarray:
-    """(..., population) -> (..., island, population of it)."""
-    return values.reshape(*values.shape[:-1], islands, values.shape[-1] // islands)
+    """From (sample, population) to (sample, island): effective sample sizes add up, evidences average."""
+    return StepInfo(by_island(ess, run.islands).sum(axis=-1), log_mean_exp(by_island(evidence, run.islands)))
 
 
 def _joined(first: StepInfo, second: StepInfo) -> StepInfo:
@@ -173,9 +171,9 @@ def _joined(first: StepInfo, second: StepInfo) -> StepInfo:
 def temper_sample(
     run: IBISState, target: Target, sampler: Sampler, energy: np.ndarray, *, whole: bool
 ) -> tuple[IBISState, StepInfo]:
-    """Bring in one sample that makes the weights too uneven: in one go and then rejuvenate, or share by share.
+    """Process one sample that makes the weights too uneven: whole, followed by a rejuvenation, or by tempering.
 
-    On entry the run's weights are those before the sample, its state the one after it.
+    On entry the run's weights are those before the sample, its filter state the one after it.
     """
     sample = run.samples
     energy = w.finite_or_lost(energy)
@@ -190,13 +188,13 @@ def temper_sample(
         _check_alive(run.log_weights, batch.energy, share, target, sample)
         run = replace(run, log_weights=run.log_weights - w.tempered(batch.energy, share))
         done = 1.0 if share >= rest else done + share
-        # where most particles were lost, the rest may be fewer than the threshold before any of the sample is in
-        few = w.ess_fraction(w.effective_size(run.log_weights), sampler.population_size) < sampler.ess
+        # where most particles were lost, the ESS may be below the threshold before any of the sample is weighed in
+        few = w.ess_fraction(effective_sample_size(run.log_weights), sampler.population_size) < sampler.ess
         if done < 1.0 or whole or few:
             seeds = (run.seed, 1 + sample, len(rejuvenations))
             batch, info, proposal_evidence = rejuvenate(batch, run.log_weights, target, sampler, sample, done, seeds)
             rejuvenations.append(info)
-            summed, product = summed + w.log_mean(run.log_weights), run.evidence_by_population
+            summed, product = summed + log_mean_exp(run.log_weights), run.evidence_by_population
             run = replace(
                 run,
                 base_evidence=proposal_evidence.better_than(product) if sampler.halves == 2 else product,
@@ -211,16 +209,16 @@ def temper_sample(
         log_likelihood=batch.likelihood - batch.energy,
         lost=run.lost + lost,
     )
-    product = summed + w.log_mean(run.log_weights)
+    product = summed + log_mean_exp(run.log_weights)
     if rejuvenations:
-        correction = float(w.log_mean(run.evidence_by_population) - w.log_mean(product))
+        correction = float(log_mean_exp(run.evidence_by_population) - log_mean_exp(product))
         rejuvenations[-1] = rejuvenations[-1]._replace(correction=correction)
-    final = _step_info(run, w.effective_size(run.log_weights)[None], product[None])
+    final = _step_info(run, effective_sample_size(run.log_weights)[None], product[None])
     return run, final._replace(rejuvenations=tuple(rejuvenations), rebased=run.evidence_by_island)
 
 
 def _check_alive(log_weights: np.ndarray, energy: np.ndarray, share: float, target: Target, sample: int) -> None:
-    """Raise if an island has no particle left, with the likely cause."""
+    """Raise if a population has no particle left, with the likely cause."""
     alive = np.isfinite(log_weights - w.tempered(energy, max(share, 1e-300))).any(axis=1)
     if alive.all() and share > 0:
         return
@@ -257,8 +255,11 @@ class _OneSample:
         return 1
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
-        state, likelihood, energy = sweep(self.target, theta, self.target.samples)
+        state, likelihood, energy = self.target.sweep(theta, self.target.samples)
         return state, jnp.asarray(energy - likelihood)[None]
+
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        return sweep_by_advance(self, theta, stop)
 
     def describe(self, sample: int) -> str:
         return "the whole record"

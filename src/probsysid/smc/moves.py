@@ -1,13 +1,13 @@
-"""Markov moves that leave the current posterior as it is and give copies of a particle lives of their own.
+"""MCMC kernels that diversify resampled particles.
 
-A move proposes a new vector for every particle and says how dense its proposals lie, log q, zero for a symmetric random
-walk.  The acceptance ratio holds q(old) / q(new); leaving this out (as eq. acc_rej of the paper does) samples from the
-wrong distribution while everything looks healthy.
+A move proposes a new vector for every particle and knows the log density of its proposals, log q, which is zero for a
+symmetric random walk.  `metropolis.py` accepts or rejects with the complete ratio.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -26,11 +26,7 @@ from probsysid.smc.proposals import (
 
 
 class Move(Protocol):
-    """A way to propose.  `fit` sees the weighted particles before resampling, `propose` the current ones.
-
-    A move with a method `stacked`, which makes one of several fits, gets all populations at once, as an
-    axis in front of the vectors' two; one without it gets them one after the other.
-    """
+    """An MCMC kernel.  `fit` sees the weighted particles before resampling, `propose` the current ones."""
 
     @property
     def name(self) -> str: ...
@@ -51,7 +47,17 @@ class Move(Protocol):
         ...
 
     def fallback(self, acceptance: float) -> "Move":
-        """The move to go on with, given the share of proposals that were accepted."""
+        """The move to continue with, given the acceptance rate."""
+        ...
+
+
+@runtime_checkable
+class StackableMove(Move, Protocol):
+    """A move that handles all populations at once, as an axis in front of the vectors' two; others get one population
+    after the other."""
+
+    def stacked(self, fits: Sequence[Any]) -> Any:
+        """Several fits as one, with the population axis in front."""
         ...
 
 
@@ -61,8 +67,8 @@ class IndependentMH:
 
     Args:
         proposal: the distribution to fit, `MomentMatchedT()` or `StudentTMixture()`.
-        otherwise: the move to fall back to when fewer than `least` of the proposals are accepted; None stays.
-        least: share of accepted proposals below which to fall back.
+        otherwise: the move to fall back to when the acceptance rate is below `least`; None for no fallback.
+        least: acceptance rate below which to fall back.
     """
 
     proposal: Proposal = MomentMatchedT()
@@ -93,13 +99,13 @@ class IndependentMH:
 
 @dataclass(frozen=True)
 class RandomWalk:
-    """A Gaussian step with the shape of the particle cloud.
+    """A Gaussian random walk with the covariance of the particles.
 
     Args:
-        scale: step in units of the cloud's; None takes 2.38 / sqrt(dimension), optimal for Gaussian targets
-            (Roberts, Gelman and Gilks 1997).
-        least: share of accepted proposals below which the step is halved.
-        shrunk: share of that step that is left after halving.
+        scale: standard deviation of the step relative to the particles'; None for 2.38 / sqrt(dimension), optimal for
+            Gaussian targets (Roberts, Gelman and Gilks 1997).
+        least: acceptance rate below which the step is halved.
+        shrunk: factor on the step that is left after halving.
     """
 
     scale: float | None = None
@@ -129,8 +135,42 @@ class RandomWalk:
         return self if acceptance >= self.least else replace(self, shrunk=0.5 * self.shrunk)
 
 
+Populations = Float[np.ndarray, "dimension population member"]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMoves:
+    """A move, and its fit for each population."""
+
+    move: Move
+    of_populations: Sequence[Any]
+
+    def propose(self, random: np.random.Generator, theta: Populations) -> Populations:
+        """New particles."""
+        vectors = theta.swapaxes(0, 1)
+        if isinstance(self.move, StackableMove):
+            proposed = self.move.propose(random, vectors, self._stacked)
+        else:
+            pairs = zip(vectors, self.of_populations, strict=True)
+            proposed = np.stack([self.move.propose(random, *pair) for pair in pairs])
+        return np.ascontiguousarray(proposed.swapaxes(0, 1))
+
+    def log_density(self, theta: Populations) -> Float[np.ndarray, "population member"]:
+        """Log density of proposals, up to what is the same in both directions."""
+        vectors = theta.swapaxes(0, 1)
+        if isinstance(self.move, StackableMove):
+            return self.move.log_density(vectors, self._stacked)
+        return np.stack([self.move.log_density(*pair) for pair in zip(vectors, self.of_populations, strict=True)])
+
+    @cached_property
+    def _stacked(self) -> Any:
+        """The fits of all populations as one."""
+        assert isinstance(self.move, StackableMove)
+        return self.move.stacked(self.of_populations)
+
+
 DEFAULT = IndependentMH(MomentMatchedT(), otherwise=IndependentMH(StudentTMixture(), otherwise=RandomWalk()), least=0.3)
-"""Student-t on the moments; a mixture where that is a poor fit; a random walk where that is, too."""
+"""Moment-matched Student-t; a Student-t mixture where that fits poorly; a random walk where that does, too."""
 
 PAPER = IndependentMH(MomentMatchedT(degrees=None, defensive=0.0))
 """Gaussian on the weighted moments."""

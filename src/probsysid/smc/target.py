@@ -1,4 +1,4 @@
-"""What the sampler needs to know of the problem: a prior, and energies of particles over ranges of samples."""
+"""The interface between sampler and problem: a prior, and energies of particles over ranges of samples."""
 
 from typing import Any, Protocol
 
@@ -34,20 +34,22 @@ class Target(Protocol):
         """State after samples first..last-1, and their energies in the first rows.  At sample 0 the state is None."""
         ...
 
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Particles over samples 0..stop-1: the state after them, the log likelihood of all but the last, and the
+        energy of the last."""
+        ...
+
     def describe(self, sample: int) -> str:
-        """How messages call a sample."""
+        """How messages name a sample."""
         ...
 
     def cost(self, stop: int) -> int:
-        """Samples that a particle is filtered over in order to reach `stop`."""
+        """Samples over which a particle is filtered to reach `stop`."""
         ...
 
 
-def sweep(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Run particles over samples 0..stop-1: state after them, likelihood of all but the last, energy of the last."""
-    own = getattr(target, "sweep", None)  # without its energies, and without waiting for every call
-    if own is not None:
-        return own(theta, stop)
+def sweep_by_advance(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    """`Target.sweep` in terms of `advance`, for targets that have no faster way."""
     state, first = None, 0
     total = np.zeros(theta.shape[-1])
     with np.errstate(invalid="ignore", over="ignore"):  # lost particles

@@ -1,7 +1,7 @@
-"""Weights of particles: how a sample changes them, and how many particles they are worth.
+"""Importance weights of particles: how samples change them, and how much of a sample keeps them even.
 
-Log weights are kept per population: arrays (population, member).  A particle whose energy is not finite gets weight
-zero.  This is NumPy: the arrays are small, and nothing needs to be compiled.
+Log weights are kept per population, as arrays (population, member).  A particle whose energy is not finite gets weight
+zero.  NumPy: the arrays are small, and nothing needs to be compiled.
 """
 
 from typing import NamedTuple
@@ -9,11 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from probsysid._internal.statistics import effective_sample_size, sizes_and_log_sums
+
 LogWeights = Float[np.ndarray, "population member"]
 
 BISECTIONS, PRECISE = 60, 1e-3
-"""The tempering interval is halved until a share is known that precisely, or so many times.  Any share is right; one
-that is a thousandth too small costs nothing."""
+"""Bisection of the tempering exponent ends at this relative precision, or after this many steps.  Any exponent is
+valid; one that is a thousandth too small costs nothing."""
 
 
 class ReweightedBlock(NamedTuple):
@@ -27,43 +29,10 @@ class ReweightedBlock(NamedTuple):
     """Particles whose energy stopped being finite."""
 
 
-def effective_size(log_weights: LogWeights) -> Float[np.ndarray, " population"]:
-    """Effective sample size of each population (paper, eq. ESS); zero where no particle is left."""
-    return _size_and_log_sum(log_weights)[0]
-
-
 def ess_fraction(sizes: Float[np.ndarray, "*rows population"], members: int) -> Float[np.ndarray, "*rows"]:
-    """How even weights are, given the effective size of each population: their mean as a share of the members.  A
-    population whose share is less than half of that counts by twice its share, so that none dies out unnoticed."""
+    """Mean effective sample size of the populations as a fraction of their members.  A population with less than half
+    of that counts by twice its fraction, so that none degenerates unnoticed."""
     return np.minimum(sizes.mean(axis=-1), 2 * sizes.min(axis=-1)) / members
-
-
-def _size_and_log_sum(
-    log_weights: LogWeights,
-) -> tuple[Float[np.ndarray, " population"], Float[np.ndarray, " population"]]:
-    """Effective sample size, and log of the sum of weights, of each population."""
-    top = np.max(log_weights, axis=-1, keepdims=True)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    weights = log_weights - safe
-    np.exp(weights, out=weights)
-    sums = np.sum(weights, axis=-1)
-    squares = np.sum(np.square(weights, out=weights), axis=-1)
-    sizes = np.where(squares > 0, sums**2 / np.where(squares > 0, squares, 1.0), 0.0)
-    with np.errstate(divide="ignore"):
-        return sizes, np.log(sums) + safe[..., 0]
-
-
-def log_sum_exp(values: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*rows"]:
-    """Log of the sum of exponentials along the last axis, minus infinity where all are.
-
-    SciPy's does the same with a third of a millisecond of overhead a call, which shows in a profile.
-    """
-    return _size_and_log_sum(values)[1]
-
-
-def log_mean(log_weights: LogWeights) -> Float[np.ndarray, " population"]:
-    """Log of the mean weight of each population."""
-    return log_sum_exp(log_weights) - np.log(log_weights.shape[-1])
 
 
 def normalise(log_weights: Float[np.ndarray, "*population member"]) -> Float[np.ndarray, "*population member"]:
@@ -83,7 +52,7 @@ def finite_or_lost(energies: np.ndarray) -> np.ndarray:
 
 
 def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"]) -> ReweightedBlock:
-    """Absorb samples one after the other (paper, eq. log_lik).
+    """Reweight by samples one after the other (paper, eq. log_lik).
 
     The order of additions does not depend on how samples are grouped into blocks, so that a stream and a batch agree
     to the last bit.
@@ -96,26 +65,26 @@ def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"
     for k, energy in enumerate(kept):  # `np.subtract.accumulate` goes down the columns: ten times slower
         np.subtract(path[k], energy, out=path[k + 1])
     lost = np.sum(np.isinf(kept) & np.isfinite(path[:-1]), axis=(1, 2)) if some_lost else np.zeros(len(kept), int)
-    sizes, log_sums = _size_and_log_sum(path[1:])
+    sizes, log_sums = sizes_and_log_sums(path[1:])
     return ReweightedBlock(path[1:], sizes, log_sums - np.log(log_weights.shape[-1]), lost)
 
 
-def temper(log_weights: LogWeights, energy: LogWeights, share_of_members: float) -> float:
-    """The largest share of one more energy that keeps the weights as even as wanted.
+def temper(log_weights: LogWeights, energy: LogWeights, threshold: float) -> float:
+    """The largest tempering exponent of one more energy that keeps the ESS fraction at the threshold.
 
-    Lost particles are lost at any share above zero; where too few are left because of them, what is left takes the
-    place of all.
+    Lost particles are lost at any exponent above zero; where they leave too few, the threshold is relative to those
+    that are left.
     """
     members = log_weights.shape[-1]
 
-    def even(share: float) -> float:
-        return float(ess_fraction(effective_size(log_weights - tempered(energy, share)), members))
+    def even(exponent: float) -> float:
+        return float(ess_fraction(effective_sample_size(log_weights - tempered(energy, exponent)), members))
 
     alive = even(1e-300)
-    wanted = share_of_members if alive >= share_of_members else share_of_members * alive
+    wanted = threshold if alive >= threshold else threshold * alive
 
-    def enough(share: float) -> bool:
-        return even(share) >= wanted
+    def enough(exponent: float) -> bool:
+        return even(exponent) >= wanted
 
     if enough(1.0):
         return 1.0
@@ -128,6 +97,6 @@ def temper(log_weights: LogWeights, energy: LogWeights, share_of_members: float)
     return low
 
 
-def tempered(energy: np.ndarray, share: float) -> np.ndarray:
-    """A share of an energy; infinite energies stay infinite at any positive share and vanish at zero."""
-    return share * energy if share > 0 else np.zeros_like(energy)
+def tempered(energy: np.ndarray, exponent: float) -> np.ndarray:
+    """An energy times a tempering exponent; infinite energies stay infinite at any positive one and vanish at zero."""
+    return exponent * energy if exponent > 0 else np.zeros_like(energy)

@@ -7,9 +7,8 @@ import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.data.record import Record
-from probsysid.inference.identify import default_noise
 from probsysid.model.model import Model
-from probsysid.model.problem import Problem
+from probsysid.model.problem import Problem, default_noise
 from probsysid.odefilter.solver import Solver
 from probsysid.study.catalogue import look_up
 from probsysid.study.equations import Equation, parse
@@ -154,7 +153,7 @@ def make_candidate(
         for key, value in own.items()
         if key in model.parameter_names
     }
-    problem = Problem.make(model, solver, priors, noise, initials, _values(errors))
+    problem = Problem.make(model, priors, noise, initials, _values(errors))
     assert problem.space is not None  # built on first use: its errors belong here
     solver.ode_filter(model, None)
     return CandidateModel(section.name or section.catalogue or "model", equations, model, own, problem)

@@ -18,7 +18,7 @@ from probsysid._internal.errors import InputError
 from probsysid.study.catalogue import NAMES
 
 if TYPE_CHECKING:
-    from probsysid.study.run import CandidateResult
+    from probsysid.study.results import CandidateResult
 
 STOPPED = 130
 """Exit code of a stopped run, the shells' own for Ctrl-C."""
@@ -58,6 +58,7 @@ def fit(
     Example: **probsysid fit oscillator.toml --particles 256**
     """
     from probsysid.study import output_folder, run
+    from probsysid.study.results import summary
 
     changes: dict[str, Any] = {} if particles is None else {"sampler": {"particles": particles}}
     changes |= {} if seed is None else {"seed": seed}
@@ -74,7 +75,7 @@ def fit(
     except KeyboardInterrupt:
         typer.echo(f"\nStopped. To go on: {again}", err=True)
         raise typer.Exit(STOPPED) from None
-    text = json.dumps(run.summary(resolved, results), indent=2, allow_nan=False)
+    text = json.dumps(summary(resolved, results), indent=2, allow_nan=False)
     if json_file is not None and str(json_file) != "-":
         json_file.write_text(text + "\n")
     if json_file is not None and str(json_file) == "-":
@@ -181,8 +182,7 @@ def report(
     if out is not None:
         output_folder.check_file(path)
     resolved, _, found = run.load_results(results)
-    study, ranked = (results / "study.toml").read_text(), run.comparison(found) if len(found) > 1 else None
-    write_study_page(path, resolved, found, study, ranked, run.versions())
+    write_study_page(path, resolved, found, (results / "study.toml").read_text())
     typer.echo(f"Wrote {path}")
 
 
@@ -226,7 +226,7 @@ def _terminated_is_stopped() -> Iterator[None]:
 def show_results(results: "list[CandidateResult]") -> None:
     """Print tables of the results."""
     from probsysid.report.html.formatting import with_uncertainty
-    from probsysid.study.run import comparison
+    from probsysid.study.results import comparison
 
     console = Console()
     for result in results:

@@ -117,10 +117,10 @@ def _initial(
     posterior: Posterior, item: StudyRecord, states: States | None, index: int, *, testing: bool
 ) -> tuple[dict[str, float], str]:
     """The smoothed state if there is one, otherwise the mean of the study's prior; and a sentence on its origin."""
-    names = posterior.problem.model.physical_names
+    names = posterior.setup.problem.model.physical_names
     if states is not None:
         return {name: float(states.mean[name][0]) for name in names}, "the smoothed state at the first training sample"
-    given: dict[str, Any] = dict(posterior.problem.initials[index])
+    given: dict[str, Any] = dict(posterior.setup.problem.initials[index])
     if testing:
         own = {name: value for name, value in item.section.initial.items() if name in names}
         given |= {name: getattr(value, "distribution", value) for name, value in own.items()}

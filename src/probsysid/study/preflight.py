@@ -14,6 +14,7 @@ from probsysid.data.record import Record
 from probsysid.model.initial_state import gaussian_moments
 from probsysid.model.model import Model
 from probsysid.model.problem import Problem
+from probsysid.parallel.default import default_executor
 from probsysid.posterior.simulate import first_order_rates, simulate
 from probsysid.study.candidates import CandidateModel
 from probsysid.study.records import StudyRecord
@@ -258,7 +259,9 @@ def step_findings(simulation: PriorSimulation, steps: int) -> list[Finding]:
 
 def time_finding(resolved: ResolvedStudy, candidate: CandidateModel) -> Finding:
     """Estimate the run time from that of one chunk of the filter."""
-    target = BatchTarget(candidate.problem, resolved.training, resolved.sampler.particles)
+    target = BatchTarget(
+        candidate.problem, resolved.solver, resolved.training, resolved.sampler.particles, default_executor()
+    )
     theta = np.asarray(target.sample_prior(jax.random.key(0), resolved.sampler.particles))
     began = clock.perf_counter()
     state, _ = target.advance(None, theta, 0, 1)

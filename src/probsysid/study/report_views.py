@@ -1,57 +1,34 @@
 """The report of a study: its records, models and results as the views of a page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
-import pandas as pd
-
-from probsysid.posterior.posterior import Posterior
-from probsysid.posterior.states import States
 from probsysid.report.page import write_page
 from probsysid.report.views import Content, DataView, ModelView, RunView
-from probsysid.study.candidates import CandidateModel
-from probsysid.study.freerun import FreeRun
 from probsysid.study.mathml import equation_of_motion, output_equation
 from probsysid.study.resolve import ResolvedStudy
-
-
-class Result(Protocol):
-    """What the report reads of `run.CandidateResult`, which cannot be imported here: `run` writes reports."""
-
-    @property
-    def candidate(self) -> CandidateModel: ...
-    @property
-    def posterior(self) -> Posterior: ...
-    @property
-    def states(self) -> Mapping[int, States]: ...
-    @property
-    def runs(self) -> Sequence[FreeRun]: ...
-    @property
-    def problems(self) -> Sequence[str]: ...
+from probsysid.study.results import CandidateResult, comparison, versions
 
 
 def write_study_page(
     path: Path,
-    plan: ResolvedStudy,
-    results: Sequence[Result],
+    resolved: ResolvedStudy,
+    results: Sequence[CandidateResult],
     study: str,
-    comparison: pd.DataFrame | None,
-    versions: Mapping[str, str],
 ) -> None:
-    """Write the report of a study; `study` is its file as used, `comparison` one row per model, None for one model."""
+    """Write the report of a study; `study` is its file as used."""
     content = Content(
-        title=plan.title,
-        data=[DataView(m.name, m.record, m.train, m.test, m.notes, str(m.section.file)) for m in plan.measured],
+        title=resolved.title,
+        data=[DataView(m.name, m.record, m.train, m.test, m.notes, str(m.section.file)) for m in resolved.measured],
         models=[model_view(result) for result in results],
-        comparison=comparison,
+        comparison=comparison(results) if len(results) > 1 else None,
         study=study,
-        versions=versions,
+        versions=versions(),
     )
     write_page(path, content)
 
 
-def model_view(result: Result) -> ModelView:
+def model_view(result: CandidateResult) -> ModelView:
     """One model with its equations typeset, and its free runs that stayed finite."""
     candidate, formulas = result.candidate, result.candidate.formulas
     coordinates = formulas.coordinates

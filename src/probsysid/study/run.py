@@ -1,57 +1,32 @@
 """Fit the models of a study and write the folder of results."""
 
-import hashlib
 import json
 import os
-import platform
 import shutil
 import time as clock
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from probsysid._internal.errors import InputError, SamplingError, said_later
-from probsysid._version import __version__
 from probsysid.inference.identify import identify
 from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.settings import Setup
 from probsysid.posterior.states import States
 from probsysid.study import output_folder
 from probsysid.study.candidates import CandidateModel
-from probsysid.study.freerun import FreeRun, free_runs, smoothed
-from probsysid.study.records import StudyRecord
+from probsysid.study.freerun import free_runs, smoothed
 from probsysid.study.resolve import ResolvedStudy, resolve_study
+from probsysid.study.results import CandidateResult, comparison, summary, versions
 from probsysid.study.study_file import read_toml, study_of
 from probsysid.study.toml_writer import to_toml
 
-LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
-
 Say = Callable[[str], None]
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, eq=False)
-class CandidateResult:
-    """The posterior of one model of a study, with states and free runs."""
-
-    candidate: CandidateModel
-    posterior: Posterior
-    states: dict[int, States]
-    """Smoothed states by training record; empty if the study does not ask for them."""
-    runs: list[FreeRun]
-    problems: tuple[str, ...] = ()
-    """Sentences about what failed or is doubtful."""
-
-    def table(self) -> pd.DataFrame:
-        """The posterior's table, parameters in the order of the study, then noise and the rest."""
-        frame = self.posterior.table()
-        order = [name for name in self.candidate.parameters if name in frame.index]
-        return frame.loc[[*order, *(name for name in frame.index if name not in order)]]
 
 
 def load_study(path: Path, changes: dict[str, Any] | None = None) -> tuple[ResolvedStudy, dict[str, Any]]:
@@ -107,7 +82,7 @@ def _identify(resolved: ResolvedStudy, candidate: CandidateModel, left: Path, pr
         if not resuming:
             raise
         raise InputError(f"{error} To start anew, write --overwrite in place of --resume.") from None
-    log.note(f"{posterior!r}; {posterior.settings['seconds']:.1f} s, {posterior.settings['sweeps']:.1f} sweeps")
+    log.note(f"{posterior!r}; {posterior.settings.seconds:.1f} s, {posterior.settings.sweeps:.1f} sweeps")
     return posterior
 
 
@@ -139,7 +114,7 @@ def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Post
         posterior = checked if isinstance(checked, Posterior) else posterior
     posterior, problems = _refined(resolved, posterior, say)
     problems += posterior.doubts
-    if posterior.settings.get("solver_adequate") is False:
+    if posterior.check is not None and not posterior.check.adequate:
         problems.append(posterior.verdict.rstrip("."))
     states: dict[int, States] = {}
     if resolved.study.report.states:
@@ -167,7 +142,7 @@ def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Post
 def _refined(resolved: ResolvedStudy, posterior: Posterior, say: Say) -> tuple[Posterior, list[str]]:
     """The posterior with fresh draws if the study asks for them and it has none yet, and the error if that failed."""
     draws = resolved.study.sampler.refine
-    if draws is None or posterior.run_particles != len(posterior.weights):
+    if draws is None or posterior.settings.run_particles != len(posterior.weights):
         return posterior, []
     say(f"taking {draws} fresh draws")
     found = _attempt(lambda: posterior.refined(draws, seed=resolved.study.seed))
@@ -198,13 +173,12 @@ def write_results(
         place.mkdir(exist_ok=True)
         result.posterior.save(place / "posterior.nc")
         result.table().to_csv(place / "summary.csv")
-        result.posterior.rejuvenations().to_csv(place / "rejuvenations.csv", index=False)
+        result.posterior.history.table().to_csv(place / "rejuvenations.csv", index=False)
         _figures(result, place / "figures")
     if len(results) > 1:
         comparison(results).to_csv(partial / "comparison.csv")
     (partial / "summary.json").write_text(json.dumps(summary(resolved, results), indent=2, allow_nan=False))
-    ranked = comparison(results) if len(results) > 1 else None
-    write_study_page(partial / "report.html", resolved, results, to_toml(as_used), ranked, versions())
+    write_study_page(partial / "report.html", resolved, results, to_toml(as_used))
 
 
 def _as_used(resolved: ResolvedStudy, tables: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -233,83 +207,6 @@ def _figures(result: CandidateResult, place: Path) -> None:
             for output in part.scored:
                 stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(run.measured.name).stem)
                 plot_fit(part, place / f"fit-{stem}-{which}-{output}.png", output=output)
-
-
-def comparison(results: list[CandidateResult]) -> pd.DataFrame:
-    """Log evidence of each model, its distance from the best, and its probability under equal prior probabilities."""
-    evidence = np.array([r.posterior.log_evidence for r in results])
-    share = np.exp(evidence - evidence.max())
-    return pd.DataFrame(
-        {
-            "log_evidence": evidence,
-            "error": [r.posterior.log_evidence_error for r in results],
-            "below_best": evidence.max() - evidence,
-            "probability": share / share.sum(),
-        },
-        index=pd.Index([r.candidate.name for r in results], name="model"),
-    ).sort_values("log_evidence", ascending=False)
-
-
-def summary(resolved: ResolvedStudy, results: list[CandidateResult]) -> dict[str, Any]:
-    """All numbers of the results, for other programs."""
-    found: dict[str, Any] = {
-        "title": resolved.title,
-        "probsysid": __version__,
-        "created": clock.strftime("%Y-%m-%dT%H:%M:%S"),
-        "seed": resolved.study.seed,
-        "data": [_describe(m) for m in resolved.measured],
-        "models": {r.candidate.name: _model_summary(r) for r in results},
-        "versions": versions(),
-    }
-    if len(results) > 1:
-        found["comparison"] = comparison(results).reset_index().to_dict(orient="records")
-    return _plain(found)
-
-
-def _model_summary(result: CandidateResult) -> dict[str, Any]:
-    posterior = result.posterior
-    return {
-        "parameters": result.table().to_dict(orient="index"),
-        "log_evidence": posterior.log_evidence,
-        "log_evidence_error": posterior.log_evidence_error,
-        "effective_particles": posterior.ess,
-        "scores": {run.measured.name: run.scores() for run in result.runs if run.scores()},
-        "problems": list(result.problems),
-        "settings": posterior.settings,
-    }
-
-
-def _describe(item: StudyRecord) -> dict[str, Any]:
-    record = item.record
-    return {
-        "name": item.name,
-        "file": str(item.section.file),
-        "sha256": hashlib.sha256(item.path.read_bytes()).hexdigest(),
-        "samples": record.samples,
-        "dt": record.dt,
-        "train": None if item.train is None else [item.train.start, item.train.stop],
-        "test": None if item.test is None else [item.test.start, item.test.stop],
-        "notes": list(item.notes),
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Only types of JSON: NumPy scalars become Python numbers, non-finite numbers None."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def versions() -> dict[str, str]:
-    """Versions of the package, Python and the libraries that results depend on."""
-    found = {"probsysid": __version__, "python": platform.python_version(), "platform": platform.platform()}
-    return found | {name: version(name) for name in LIBRARIES}
 
 
 class Log:
@@ -353,10 +250,11 @@ def load_posteriors(out: Path) -> tuple[ResolvedStudy, dict[str, Any], list[Post
         place = out if len(resolved.candidates) == 1 else out / candidate.name
         if not (place / "posterior.nc").is_file():
             raise InputError(f"{place} holds no posterior.nc; run fit again.")
-        posterior = Posterior.load(place / "posterior.nc", problem=candidate.problem)
+        posterior = Posterior.load(place / "posterior.nc")
         if set(posterior.values) != set(candidate.problem.space.names):
             raise InputError(f"{place / 'posterior.nc'} does not belong to {out / 'study.toml'}.")
-        posteriors.append(replace(posterior, records=resolved.training))
+        solver = replace(resolved.solver, substeps=posterior.settings.substeps)
+        posteriors.append(replace(posterior, setup=Setup((candidate.problem, solver)), records=resolved.training))
     return resolved, tables, posteriors
 
 

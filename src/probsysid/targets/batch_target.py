@@ -1,4 +1,4 @@
-"""Records put together with what is asked of them."""
+"""The target of a batch run: finished records."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
@@ -13,81 +13,53 @@ from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import VectorisedFilter, filter_for
 from probsysid.odefilter.filter_inputs import measured, prepare, with_room
 from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.solver import Solver
+from probsysid.parallel.executor import Executor
 from probsysid.parallel.sharding import prefetch, rows_of
-from probsysid.targets.filter_target import FilterTarget, at_once, whole_chunks
+from probsysid.targets.filter_target import Batching, FilterTarget, PreparedParticles
 
 
 class BatchTarget(FilterTarget):
-    """Finished records."""
+    """The posterior given finished records.
 
-    def __init__(self, problem: Problem, records: Sequence[Record], particles: int):
-        super().__init__(problem, particles)
+    Args:
+        problem, solver, records: what is asked, how it is integrated, and the data.
+        particles: how many are usually evaluated at once.
+        executor: what evaluates them.
+        substeps: integration steps per sampling interval, in place of the solver's.
+        batching: how samples are grouped into calls of the filter.
+        levels: the same target at other numbers of steps, which share their filters; filled by `at`.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        records: Sequence[Record],
+        particles: int,
+        executor: Executor,
+        *,
+        substeps: int | None = None,
+        batching: Batching = Batching(),
+        levels: "dict[int, BatchTarget] | None" = None,
+    ):
+        super().__init__(problem, solver, particles, executor, substeps=substeps, batching=batching)
         self.records = tuple(records)
+        self._levels = {} if levels is None else levels
 
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
         """Records whose inputs behave alike share a filter, and so its compiled programs."""
-        problem = self.problem
-        systems = [problem.solver.ode_filter(problem.model, record.jump_order) for record in self.records]
-        return tuple(filter_for(ode_filter, at_once(self.particles)) for ode_filter in systems)
+        ode_filters = [self.solver.ode_filter(self.problem.model, record.jump_order) for record in self.records]
+        return tuple(filter_for(each, self.executor, self.batching.rows(self.particles)) for each in ode_filters)
 
     @cached_property
     def data(self) -> tuple[PackedSamples, ...]:
         pairs = zip(self.records, self.filters, strict=True)
         samples = [prepare(record, f.ode_filter, self.substeps) for record, f in pairs]
         roomy = self.adaptive or self.substeps > 1
-        return tuple(PackedSamples.of(with_room(s) if roomy else s).changed(_padded) for s in samples)
-
-    def one_step_errors(self, theta: Any, weights: np.ndarray) -> tuple[Float[np.ndarray, "sample output"], ...]:
-        """For each record: prediction errors in units of their standard deviation, averaged over particles.  NaN where
-        nothing was measured, and at the first sample, which nothing predicts."""
-        return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
-
-    def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
-        outputs = measured(self.records[record], self.problem.model)
-        errors = np.full(outputs.shape, np.nan)
-        for output in range(outputs.shape[1]):
-            of_core = partial(self._weighted_errors, record, theta, weights, output)
-            errors[1:, output] = np.sum(self._each(of_core, theta, self.offsets[record + 1]), axis=0)
-        return np.where(np.isnan(outputs), np.nan, errors)
-
-    def _weighted_errors(
-        self, record: int, theta: Any, weights: np.ndarray, output: int, place: slice, given_up: Event
-    ) -> Float[np.ndarray, " later"]:
-        """Errors of an output at all samples but the first: the sum over some particles, by their weights."""
-        alive = weights[place] > 0  # lost particles have no errors, and zero times that is not zero
-        parts = []
-        for count, rows in prefetch(self._errors_of(record, theta, place, output)):
-            found = rows_of(rows, count)
-            parts.append((found if alive.all() else found[:, alive]) @ weights[place][alive])
-            if given_up.is_set():
-                break
-        return np.concatenate([np.empty(0), *parts])
-
-    def _errors_of(self, record: int, theta: Any, place: slice, output: int) -> Iterator[tuple[int, Any]]:
-        """Lengths of ranges of samples and errors of an output in them, as soon as a device has been told to find
-        them."""
-        state, begin = None, self.offsets[record]
-        first, end = begin, self.offsets[record + 1]
-        while first < end:
-            last = self.limit(first)
-            state, rows = self._advance(state, theta, place, first, last, watched=output)
-            if first > begin:
-                yield last - first, rows
-            first = last
-
-    def at(self, level: int) -> "BatchTarget":
-        """The same with 2**level integration steps a sampling interval; all levels share their programs."""
-        if level not in self._levels:
-            other = BatchTarget(self.problem, self.records, self.particles)
-            other.substeps = 2**level
-            other.__dict__ |= {name: getattr(self, name) for name in ("filters", "offsets", "_levels")}
-            self._levels[level] = other
-        return self._levels[level]
-
-    @cached_property
-    def _levels(self) -> dict[int, "BatchTarget"]:
-        return {}
+        packed = [PackedSamples.of(with_room(s) if roomy else s) for s in samples]
+        return tuple(each.changed(partial(_padded, batching=self.batching)) for each in packed)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -98,7 +70,72 @@ class BatchTarget(FilterTarget):
         where = f"sample {local}" if len(self.records) == 1 else f"sample {local} of record {record}"
         return f"{where} (t = {self.records[record].time[local]:.6g})"
 
+    def at(self, level: int) -> "BatchTarget":
+        """The same with 2**level integration steps per sampling interval; all levels share their programs."""
+        if level not in self._levels:
+            self._levels[level] = BatchTarget(
+                self.problem,
+                self.solver,
+                self.records,
+                self.particles,
+                self.executor,
+                substeps=2**level,
+                batching=self.batching,
+                levels=self._levels,
+            )
+        return self._levels[level]
 
-def _padded(rows: Float[np.ndarray, "sample number"]) -> Float[np.ndarray, "sample number"]:
-    """Repeat the last sample until whole chunks are full."""
-    return np.concatenate([rows, np.repeat(rows[-1:], whole_chunks(len(rows)) - len(rows), axis=0)])
+    # One-step prediction errors
+
+    def one_step_errors(
+        self, theta: Float[np.ndarray, "dimension particle"], weights: Float[np.ndarray, " particle"]
+    ) -> tuple[Float[np.ndarray, "sample output"], ...]:
+        """For each record, the weighted mean over particles of the one-step prediction errors, in units of their
+        standard deviation.  NaN where nothing was measured, and at the first sample, which is not predicted."""
+        return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
+
+    def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
+        outputs = measured(self.records[record], self.problem.model)
+        prepared = self._prepared(record, theta)
+        errors = np.full(outputs.shape, np.nan)
+        for output in range(outputs.shape[1]):
+            of_slice = partial(self._weighted_errors, record, prepared, weights, output)
+            errors[1:, output] = np.sum(self._on_slices(of_slice, theta), axis=0)
+        return np.where(np.isnan(outputs), np.nan, errors)
+
+    def _weighted_errors(
+        self,
+        record: int,
+        prepared: Sequence[PreparedParticles],
+        weights: np.ndarray,
+        output: int,
+        index: int,
+        part: slice,
+        give_up: Event,
+    ) -> Float[np.ndarray, " later"]:
+        """The sum of one slice's weighted errors of an output, at all samples but the first."""
+        alive = weights[part] > 0  # lost particles have no errors, and zero times NaN is not zero
+        pieces = []
+        for count, rows in prefetch(self._error_ranges(record, prepared[index], output)):
+            found = rows_of(rows, count)
+            pieces.append((found if alive.all() else found[:, alive]) @ weights[part][alive])
+            if give_up.is_set():
+                break
+        return np.concatenate([np.empty(0), *pieces])
+
+    def _error_ranges(self, record: int, prepared: PreparedParticles, output: int) -> Iterator[tuple[int, Any]]:
+        """The length of each range of samples and the errors in it, as soon as the device has been told to compute
+        them."""
+        state, begin = None, self.offsets[record]
+        first, end = begin, self.offsets[record + 1]
+        while first < end:
+            last = self.limit(first)
+            state, rows = self._advance(state, prepared, first, last, watched=output)
+            if first > begin:
+                yield last - first, rows
+            first = last
+
+
+def _padded(rows: Float[np.ndarray, "sample number"], batching: Batching) -> Float[np.ndarray, "row number"]:
+    """The last sample repeated until whole chunks are full."""
+    return np.concatenate([rows, np.repeat(rows[-1:], batching.whole_chunks(len(rows)) - len(rows), axis=0)])

@@ -1,149 +1,149 @@
-"""The posterior that the sampler explores, with energies from the ODE filter.
+"""A target of the sampler with energies from the ODE filter: what batch and streaming targets share.
 
-The sampler sees a vector in unconstrained coordinates and energies of ranges of samples.  Here that vector becomes
-parameters, noise levels, initial states and model error, and every core filters its own share of the particles.
+The sampler sees vectors in unconstrained coordinates and energies of ranges of samples.  Here these vectors become
+parameters, noise levels, initial states and model error, and the executor filters slices of the particles.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Float
 
 from probsysid._internal.packed_tree import TreeSpec
-from probsysid.model.parameter_space import ParameterSpace
+from probsysid.model.parameter_space import ParameterSpace, Theta
 from probsysid.model.particle import Particle
 from probsysid.model.problem import Problem, QuantityRoles
-from probsysid.odefilter.filter import ENERGY, VectorisedFilter, over_particles, totals
+from probsysid.odefilter.filter import ENERGY, Packed, VectorisedFilter, over_particles, totals
 from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.solver import Solver
+from probsysid.parallel.executor import Executor, concatenate
 from probsysid.parallel.sharding import constrain_sharding, prefetch, replicate, rows_of
-from probsysid.parallel.threads import concatenate, run_parallel, thread_slices
 from probsysid.smc.adaptive_substeps import FIRST
 from probsysid.smc.weights import finite_or_lost
-
-CHUNK = 256
-"""Samples that lie on the devices together, for a call of the filter to take some of."""
-
-FEWEST_ROWS, MOST_ROWS = 8, 64
-"""Samples whose energies one call gives; the more particles, the fewer (`MEMORY`).  A sweep needs none of them."""
-
-MEMORY = 2_500_000
-"""Bytes that those energies may take: they stay in cache, and a call still has far more to do than it costs."""
-
-LONGEST_CALL = 2**20
-"""Particle-samples that one call takes: 0.05 s for small systems, and a user who interrupts does not wait long."""
 
 Result = TypeVar("Result")
 
 
-class FilterTarget:
-    """A `Target` for the sampler whose energies come from the ODE filter, over records one after the other."""
+@dataclass(frozen=True)
+class Batching:
+    """How samples are grouped into calls of the filter.  No result depends on it."""
 
-    def __init__(self, problem: Problem, particles: int):
+    chunk: int = 256
+    """Samples that lie on the devices together; a call takes a range of them."""
+    fewest_rows: int = 8
+    most_rows: int = 64
+    """Samples whose energies one call returns; the more particles, the fewer.  A sweep needs none of them."""
+    memory: int = 2_500_000
+    """Bytes that these energies may take: they stay in cache, and a call still has far more to do than it costs."""
+    longest_call: int = 2**20
+    """Particle-samples that one call takes: 0.05 s for small systems, so that an interruption is noticed soon."""
+
+    def rows(self, particles: int) -> int:
+        """Samples whose energies one call returns for this many particles."""
+        return int(np.clip(self.memory // (8 * particles), self.fewest_rows, self.most_rows))
+
+    def whole_chunks(self, samples: int) -> int:
+        """The number of rows that hold the first sample and whole chunks after it."""
+        return 1 + -(-max(samples - 1, 1) // self.chunk) * self.chunk
+
+
+class PreparedParticles(NamedTuple):
+    """A slice of the particles as the filter takes them."""
+
+    particles: Particle
+    log_prior: Float[Array, " particle"]
+
+
+class FilterTarget(ABC):
+    """Energies from the ODE filter, over records one after the other."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        particles: int,
+        executor: Executor,
+        *,
+        substeps: int | None = None,
+        batching: Batching = Batching(),
+    ):
+        """`substeps` overrides the solver's number of integration steps per sampling interval."""
         self.problem = problem
+        self.solver = solver
         self.particles = particles
-        self.adaptive = problem.solver.substeps == "auto"
-        self.substeps = 2**FIRST if self.adaptive else problem.solver.steps
-
-    def at(self, level: int) -> "FilterTarget":
-        """The same with 2**level integration steps a sampling interval."""
-        raise NotImplementedError
-
-    # What a kind of target has to know
+        self.executor = executor
+        self.batching = batching
+        self.adaptive = solver.substeps == "auto"
+        given = 2**FIRST if self.adaptive else solver.steps
+        self.substeps = given if substeps is None else substeps
 
     @property
+    @abstractmethod
     def filters(self) -> Sequence[VectorisedFilter]:
-        """One filter a record."""
-        raise NotImplementedError
+        """One filter per record."""
 
     @property
+    @abstractmethod
     def data(self) -> Sequence[PackedSamples]:
-        """Samples of each record, with room after them to fill the last chunk."""
-        raise NotImplementedError
+        """The samples of each record, padded to whole chunks."""
 
     @property
+    @abstractmethod
     def offsets(self) -> Sequence[int]:
         """Index of each record's first sample, and the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self, sample: int) -> str:
-        """How messages call a sample."""
-        raise NotImplementedError
+        """How messages name a sample."""
 
-    # Target
+    # The protocol of the sampler
 
     @property
     def samples(self) -> int:
         return self.offsets[-1]
 
-    def sample_prior(self, key: Any, count: int) -> Any:
+    def sample_prior(self, key: Any, count: int) -> Theta:
         return self.problem.space.sample(key, count)
 
     def log_prior(self, theta: Any) -> Any:
-        return concatenate([self._particles(0, theta, place)[1] for place in thread_slices(theta.shape[-1])])
+        return concatenate([prepared.log_prior for prepared in self._prepared(0, theta)])
 
     def cost(self, stop: int) -> int:
         return stop
 
     def limit(self, first: int) -> int:
-        return self._limit(first, self._at_once)
-
-    @property
-    def _at_once(self) -> int:
-        return self.filters[0].rows or CHUNK
-
-    def _limit(self, first: int, most: int) -> int:
-        """The end of the longest range from `first` of at most so many samples, all in one chunk of one record."""
-        record, local = self._locate(first)
-        if local == 0:
-            return first + 1
-        ends = first + most, first + CHUNK - (local - 1) % CHUNK, self.offsets[record + 1]
-        return min(ends)
+        return self._limit(first, self._rows)
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
         assert last <= self.limit(first), f"energies of samples {first} to {last} are more than fit into one call"
+        prepared = self._prepared(self._locate(first)[0], theta)
 
-        def of_core(place: slice, _: Event) -> tuple[Any, np.ndarray]:
-            end, energies = self._advance(_part(state, place), theta, place, first, last)
+        def of_slice(index: int, part: slice, _: Event) -> tuple[Any, np.ndarray]:
+            end, energies = self._advance(_columns(state, part), prepared[index], first, last)
             return end, rows_of(energies, last - first)
 
-        states, energies = zip(*self._each(of_core, theta, last), strict=True)
+        states, energies = zip(*self._on_slices(of_slice, theta), strict=True)
         return concatenate(states), concatenate(energies)
 
-    def _each(self, of_core: Callable[[slice, Event], Result], theta: Any, stop: int) -> list[Result]:
-        """What comes of every core's particles before some sample: at the same time, or one after the other as long as
-        there are programs to be compiled."""
-        tasks = [partial(of_core, place) for place in thread_slices(theta.shape[-1])]
-        record, _ = self._locate(stop - 1)
-        if all(filter.programs() for filter in self.filters[: record + 1]):
-            return run_parallel(tasks)
-        return [task(Event()) for task in tasks]
-
-    def _advance(
-        self, state: Any, theta: Any, place: slice, first: int, last: int, watched: int = ENERGY
-    ) -> tuple[Any, Any]:
-        """The state of some particles after some samples, and their energies or errors of an output, which may still be
-        under way."""
-        record, local = self._locate(first)
-        particles, _ = self._particles(record, theta, place)
-        if local == 0:
-            return self.filters[record].start(particles, self.portion(record, 0, 1))
-        row = (local - 1) % CHUNK
-        samples = self.portion(record, local - row, local - row + CHUNK)
-        return self.filters[record].advance(state, particles, samples, row, row + last - first, watched)
-
     def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """As `smc.target.browse`, without the energies and without waiting for every call: devices go on while the host
-        looks at the last."""
+        """All samples before `stop`, without returning each energy and without waiting for each call: devices compute
+        while the host looks at an earlier result."""
+        records = range(self._locate(stop - 1)[0] + 1)
+        prepared = [self._prepared(record, theta) for record in records]
 
-        def of_core(place: slice, given_up: Event) -> tuple[Any, np.ndarray, np.ndarray]:
+        def of_slice(index: int, part: slice, give_up: Event) -> tuple[Any, np.ndarray, np.ndarray]:
             ends = []
-            for last, state in prefetch(self._sweep_ranges(theta, place, stop)):
+            for last, state in prefetch(self._ranges([of_record[index] for of_record in prepared], stop)):
                 jax.block_until_ready(state)
-                if given_up.is_set():
+                if give_up.is_set():
                     break
                 if last == stop or last in self.offsets:
                     ends.append(totals(state))
@@ -151,95 +151,118 @@ class FilterTarget:
             with np.errstate(invalid="ignore", over="ignore"):  # lost particles
                 return state, sum((end.sum(axis=0) for end in finished), start=earlier), newest
 
-        states, earlier, newest = zip(*self._each(of_core, theta, stop), strict=True)
+        states, earlier, newest = zip(*self._on_slices(of_slice, theta), strict=True)
         return concatenate(states), -finite_or_lost(concatenate(earlier)), finite_or_lost(concatenate(newest))
 
-    def _sweep_ranges(self, theta: Any, place: slice, stop: int) -> Iterator[tuple[int, Any]]:
-        """The ends of ranges and the states there, as soon as a device has been told to find them."""
-        state, first = None, 0
-        most = max(LONGEST_CALL // self.particles, self._at_once)
-        while first < stop:
-            last = min(self._limit(first, most), stop)
-            state, _ = self._advance(state, theta, place, first, last)
-            yield last, state
-            first = last
+    # Ranges of samples
 
-    def portion(self, record: int, first: int, last: int) -> PackedSamples:
-        """Some samples of a record, on all devices: every sweep asks for them.  They are sent again only if there are
-        more of them than the last time; a stream writes on in the array that they are copied from."""
-        end = min(last, self.offsets[record + 1] - self.offsets[record])
-        known = self._portions.get((record, first))
-        if known is None or known[0] != end:
-            rows = self.data[record].changed(lambda numbers: replicate(numbers[first:last].copy(), self.particles))
-            known = self._portions[record, first] = end, rows
-        return known[1]
+    @property
+    def _rows(self) -> int:
+        """Samples whose energies one call returns."""
+        return self.filters[0].rows or self.batching.chunk
 
-    @cached_property
-    def _portions(self) -> dict[tuple[int, int], tuple[int, PackedSamples]]:
-        return {}
+    def _limit(self, first: int, most: int) -> int:
+        """The end of the longest range from `first` of at most `most` samples, all in one chunk of one record."""
+        record, local = self._locate(first)
+        if local == 0:
+            return first + 1
+        chunk = self.batching.chunk
+        return min(first + most, first + chunk - (local - 1) % chunk, self.offsets[record + 1])
 
     def _locate(self, sample: int) -> tuple[int, int]:
         """Record, and index in it."""
         record = bisect_right(self.offsets, sample) - 1
         return record, sample - self.offsets[record]
 
-    def _particles(self, record: int, theta: Any, place: slice) -> tuple[Particle, Any]:
-        """Some particles as the filter wants them, and their log prior.  The newest are kept: a sweep over the data
-        asks for them chunk by chunk."""
-        known, result = self._newest.get((record, place.start), (None, None))
-        if result is None or not _the_same(known, theta):
-            result = self._preparation(record)(_part(theta, place))
-            self._newest[record, place.start] = theta, result
-        return result
+    def _ranges(self, prepared: Sequence[PreparedParticles], stop: int) -> Iterator[tuple[int, Any]]:
+        """The end of each range of a sweep and the state there, as soon as the device has been told to compute it."""
+        state, first = None, 0
+        most = max(self.batching.longest_call // self.particles, self._rows)
+        while first < stop:
+            last = min(self._limit(first, most), stop)
+            state, _ = self._advance(state, prepared[self._locate(first)[0]], first, last)
+            yield last, state
+            first = last
 
-    def _preparation(self, record: int) -> Callable[[Any], tuple[Particle, Any]]:
-        """The program for it, bound to what is fixed."""
+    def _advance(
+        self, state: Packed | None, prepared: PreparedParticles, first: int, last: int, watched: int = ENERGY
+    ) -> tuple[Packed, Any]:
+        """The state of some particles after a range, and their energies or the errors of the watched output.  Both may
+        still be being computed."""
+        record, local = self._locate(first)
+        if local == 0:
+            return self.filters[record].start(prepared.particles, self.portion(record, 0, 1))
+        assert state is not None, "only the first sample of a record starts without a state"
+        row = (local - 1) % self.batching.chunk
+        samples = self.portion(record, local - row, local - row + self.batching.chunk)
+        return self.filters[record].advance(state, prepared.particles, samples, row, row + last - first, watched)
+
+    def portion(self, record: int, first: int, last: int) -> PackedSamples:
+        """Samples of a record on all devices, kept because every sweep asks for them.  They are sent again only if
+        there are more than the last time: a stream writes on in the array that they are copied from."""
+        end = min(last, self.offsets[record + 1] - self.offsets[record])
+        known = self._portions.get((record, first))
+        if known is None or known[0] != end:
+            packed = self.data[record].changed(lambda numbers: replicate(numbers[first:last].copy(), self._mesh))
+            known = self._portions[record, first] = end, packed
+        return known[1]
+
+    @cached_property
+    def _portions(self) -> dict[tuple[int, int], tuple[int, PackedSamples]]:
+        return {}
+
+    # Particles
+
+    def _on_slices(self, of_slice: Callable[[int, slice, Event], Result], theta: Any) -> list[Result]:
+        """Apply a function to every slice of the particles, by the executor."""
+        parts = self.executor.slices(theta.shape[-1])
+        return self.executor.run([partial(of_slice, index, part) for index, part in enumerate(parts)])
+
+    def _prepared(self, record: int, theta: Any) -> list[PreparedParticles]:
+        """Every slice of the particles as the filter takes it.  The newest are kept, since the sampler asks for the
+        same particles range by range."""
+        known = self._newest.get(record)
+        if known is None or not np.array_equal(known[0], theta):
+            slices = self.executor.slices(theta.shape[-1])
+            known = np.array(theta), [self._prepare(record)(_columns(theta, part)) for part in slices]
+            self._newest[record] = known
+        return known[1]
+
+    def _prepare(self, record: int) -> Callable[[Any], PreparedParticles]:
+        """The program that prepares particles, bound to the quantities that are fixed."""
         if record not in self._preparations:
-            problem = self.problem
-            form, numbers = TreeSpec.pack(problem.fixed(record))
-            put = partial(replicate, particles=self.particles)
-            program = problem.space.program(_prepared, problem.roles(record), form, put=put)
+            spec, numbers = TreeSpec.pack(self.problem.fixed(record))
+            put = partial(replicate, mesh=self._mesh)
+            roles = self.problem.roles(record)
+            program = self.problem.space.program(_prepare, roles, spec, self.executor, put=put)
             self._preparations[record] = partial(program, put(numbers))
         return self._preparations[record]
 
     @cached_property
-    def _preparations(self) -> dict[int, Callable[[Any], tuple[Particle, Any]]]:
+    def _preparations(self) -> dict[int, Callable[[Any], PreparedParticles]]:
         return {}
 
     @cached_property
-    def _newest(self) -> dict[tuple[int, int], tuple[Any, Any]]:
+    def _newest(self) -> dict[int, tuple[np.ndarray, list[PreparedParticles]]]:
         return {}
 
+    @cached_property
+    def _mesh(self) -> Mesh | None:
+        return self.executor.mesh(self.particles)
 
-def _part(values: Any, place: slice) -> Any:
-    """Some particles of a matrix, which may lie on devices if they are all of them."""
-    if values is None or place == slice(0, values.shape[-1]):
+
+def _columns(values: Any, part: slice) -> Any:
+    """Some particles of a matrix, which may stay on its devices if they are all of them."""
+    if values is None or part == slice(0, values.shape[-1]):
         return values
-    return np.ascontiguousarray(np.asarray(values)[:, place])
+    return np.ascontiguousarray(np.asarray(values)[:, part])
 
 
-def _the_same(known: Any, theta: Any) -> bool:
-    """Whether two arrays are one, seen twice: nobody changes particles in place."""
-    if known is theta:
-        return True
-    both = isinstance(known, np.ndarray) and isinstance(theta, np.ndarray)
-    return both and known.__array_interface__ == theta.__array_interface__
-
-
-def _prepared(
-    roles: QuantityRoles, form: TreeSpec, space: ParameterSpace, numbers: Any, theta: Any
-) -> tuple[Particle, Any]:
-    """Particles as the filter wants them, and their log prior; what is fixed comes apart as form and numbers."""
-    fixed = form.unpack(numbers)
+def _prepare(
+    roles: QuantityRoles, spec: TreeSpec, executor: Executor, space: ParameterSpace, numbers: Any, theta: Any
+) -> PreparedParticles:
+    """Particles as the filter takes them, and their log prior; fixed quantities come as numbers for a spec."""
+    fixed = spec.unpack(numbers)
     make = over_particles(lambda free: roles.particle({**fixed, **space.values_of_one(free)}))
-    return constrain_sharding(make(theta)), jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
-
-
-def whole_chunks(samples: int) -> int:
-    """As many samples, or a few more, as fill the first one's place and whole chunks after it."""
-    return 1 + -(-max(samples - 1, 1) // CHUNK) * CHUNK
-
-
-def at_once(particles: int) -> int:
-    """Samples whose energies the filter gives at once for so many particles."""
-    return int(np.clip(MEMORY // (8 * particles), FEWEST_ROWS, MOST_ROWS))
+    log_prior = jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
+    return PreparedParticles(constrain_sharding(make(theta), executor.mesh(theta.shape[-1])), log_prior)

@@ -93,7 +93,7 @@ def test_errors_make_up_the_energy(compiled: Compiled) -> None:
         assert np.any(alone)
         logarithm = (expected[1:] - 0.5 * white[output] ** 2)[alone] - 0.5 * np.log(2 * np.pi)
         assert np.all(logarithm > np.log(case.noise[output]))
-    assert filter.programs() == 1
+    assert filter.programs == 1
 
 
 def test_a_diverged_particle_does_not_affect_the_others(compiled: Compiled) -> None:

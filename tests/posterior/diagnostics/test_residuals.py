@@ -11,6 +11,7 @@ import scipy.stats
 
 import probsysid as ps
 from probsysid.model.problem import Problem
+from probsysid.parallel.threads import Threads
 from probsysid.posterior.diagnostics.residuals import analyse, doubts
 from probsysid.targets.batch_target import BatchTarget
 from tests import duffing
@@ -44,7 +45,7 @@ def test_a_right_model_leaves_white_noise(posterior: ps.Posterior) -> None:
     # a standard deviation of that many standard normals, and a probability that is uniform
     assert abs(residuals.spread - 1) < 4 / np.sqrt(2 * count)
     assert residuals.probability > 1e-3
-    assert posterior.doubts == []
+    assert posterior.doubts == ()
 
 
 @pytest.mark.long
@@ -63,13 +64,13 @@ def test_saved_and_loaded(posterior: ps.Posterior, tmp_path: Path) -> None:
     again = ps.Posterior.load(tmp_path / "p.nc")
     np.testing.assert_array_equal(again.errors[0], posterior.errors[0])
     assert again.residuals().probability == posterior.residuals().probability
-    assert again.doubts == []
+    assert again.doubts == ()
 
 
 def test_a_lost_particle_does_no_harm(record: ps.Record) -> None:
     given = duffing.options()
-    problem = Problem.make(duffing.model, given["solver"], given["priors"], given["noise"], [given["initial"]], None)
-    experiment = BatchTarget(problem, (record,), 128)
+    problem = Problem.make(duffing.model, given["priors"], given["noise"], [given["initial"]], None)
+    experiment = BatchTarget(problem, given["solver"], (record,), 128, Threads(1))
     theta = np.array(experiment.sample_prior(jax.random.key(0), 128))
     theta[:, 0] = np.nan
     weights = np.full(128, 1 / 127)
@@ -93,7 +94,7 @@ def test_a_noise_level_fixed_too_low_is_called_out(record: ps.Record) -> None:
 
 def test_noise_that_is_too_large_for_what_was_given() -> None:
     """The sentence on its own: white errors, three times too large."""
-    found = analyse(3 * np.random.default_rng(0).standard_normal((1, 300)))
+    found = analyse(3 * np.random.default_rng(0).standard_normal(300))
     assert found is not None
     assert doubts({"y": found}, {}) == []  # inferred noise would have grown
     (sentence,) = doubts({"y": found}, {"y": 0.5})
@@ -115,7 +116,7 @@ def test_refusals(posterior: ps.Posterior, arguments: tuple[Any, ...], message: 
 def test_correlation_and_probability_are_those_of_the_textbook() -> None:
     """Ljung-Box: n (n + 2) sum r_k^2 / (n - k), against chi-squared; r from shifted products of the centred errors."""
     errors = np.convolve(np.random.default_rng(4).normal(size=303), [1.0, 0.2, -0.1], mode="valid") + 0.3
-    found = analyse(errors[None])
+    found = analyse(errors)
     centred = errors - errors.mean()
     products = np.correlate(centred, centred, mode="full")[len(errors) - 1 :]
     expected = products[1:41] / products[0]

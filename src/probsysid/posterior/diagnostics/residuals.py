@@ -1,7 +1,7 @@
-"""Are the one-step prediction errors white, and as large as they should be?  If not, the model or the noise is wrong.
+"""Whiteness and size of one-step prediction errors: if they are not white, the model or the noise is wrong.
 
 Model error is not integration error.  Divided by the standard deviation that noise, state and integration give them,
-the errors of a right model are independent standard normals.
+the errors of a correct model are independent standard normals.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ LAGS = 40
 SIGNIFICANT = 0.01
 
 DOUBTFUL = 1e-6
-"""Probability below which correlated errors are worth a warning: no accident in a thousand runs."""
+"""Ljung-Box probability below which correlated errors are worth a warning: no accident in a thousand runs."""
 
 TOO_WIDE = 1.5
-"""Standard deviation of the whitened errors from which on a fixed noise level is called too low: for right ones it is
+"""Standard deviation of the whitened errors above which a fixed noise level is called too low: for correct ones it is
 1 +- 0.7 / sqrt(samples)."""
 
 
@@ -33,7 +33,7 @@ class Residuals:
 
     values: np.ndarray
     samples: np.ndarray
-    """Which sample each belongs to: missing ones have none."""
+    """Index of the sample of each value; missing samples have none."""
     correlation: np.ndarray
     """At lags 1, 2, ..."""
     probability: float
@@ -46,7 +46,7 @@ class Residuals:
 
     @property
     def bound(self) -> float:
-        """95 % of the correlations of white noise lie within."""
+        """Half-width of the band that holds 95 % of the correlations of white noise."""
         return 1.96 / float(np.sqrt(len(self.values)))
 
     @property
@@ -60,11 +60,10 @@ class Residuals:
         return plot_residuals(self, path, rate)
 
 
-def analyse(innovations: np.ndarray, measured: np.ndarray | None = None) -> Residuals | None:
-    """The mean over draws; missing samples, NaN in `measured`, are left out.  None if there is too little to say."""
-    values = innovations.mean(axis=0)
-    present = np.isfinite(values) if measured is None else np.isfinite(values) & np.isfinite(measured)
-    samples = np.flatnonzero(present)
+def analyse(errors: Float[np.ndarray, " sample"]) -> Residuals | None:
+    """Residuals from whitened errors; missing ones are NaN and left out.  None if there are too few to judge."""
+    values = errors
+    samples = np.flatnonzero(np.isfinite(values))
     values = values[samples]
     if len(values) < 20 or np.std(values) == 0:
         return None
@@ -78,7 +77,7 @@ def analyse(innovations: np.ndarray, measured: np.ndarray | None = None) -> Resi
 
 
 def verdict(output: str, found: Residuals) -> str:
-    """In a sentence."""
+    """The whiteness of an output's residuals in one sentence."""
     spread = f"standard deviation {found.spread:.2f} (1 expected)"
     if found.white:
         return f"{output}: white as far as the data can tell (Ljung-Box p = {found.probability:.2g}); {spread}."
@@ -114,7 +113,7 @@ def _not_white(output: str, residuals: Residuals) -> str:
 
 
 def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
-    """What to try, the simplest first."""
+    """Remedies to try, the simplest first."""
     found = []
     if fixed_steps:
         found.append("The integration steps are fixed: rule them out with substeps='auto'.")
@@ -126,18 +125,18 @@ def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
     return found
 
 
-def judged(
+def find_doubts(
     errors: Sequence[Float[np.ndarray, "sample output"]],
     outputs: Sequence[str],
     noise: Mapping[str, Any],
     fixed_steps: bool,
 ) -> list[str]:
-    """What the prediction errors on some records say against the model, or the noise that was given."""
+    """Sentences about prediction errors that contradict the model or the given noise, over all records."""
     found = {}
     for index, values in enumerate(errors):
         for output, column in zip(outputs, values.T, strict=True):
             name = output if len(errors) == 1 else f"{output} of record {index}"
-            found[name] = (analyse(column[None]), noise.get(output))
+            found[name] = (analyse(column), noise.get(output))
     fixed = {name: level for name, (_, level) in found.items() if not isinstance(level, dist.Distribution | None)}
     known = {name: residuals for name, (residuals, _) in found.items() if residuals is not None}
     return doubts(known, fixed, fixed_steps=fixed_steps)

@@ -1,16 +1,15 @@
 """Is the integration accurate enough for these data?  The verdict at the end of a run.
 
-The final particles are computed once more with twice the integration steps.  Importance weights between the two
-posteriors, smoothed by Vehtari et al.'s Pareto method, say how far each quantity moves and how its spread changes: in
-units of the posterior standard deviation, which is all that matters.
+The final particles are evaluated once more with twice the integration steps.  Importance weights between the two
+posteriors, Pareto-smoothed (Vehtari et al. 2024), say how far each quantity moves and how its spread changes, in units
+of the posterior standard deviation.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from probsysid._internal.errors import SamplingError
 from probsysid.odefilter.solver import Solver
@@ -23,10 +22,10 @@ from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.weights import normalise
 
 NEGLIGIBLE = 0.25
-"""Posterior standard deviations that a mean may move by, and relative change that a spread may have."""
+"""Posterior standard deviations by which a mean may move, and relative change that a spread may have."""
 
 UNRELIABLE = 0.7
-"""Pareto shape beyond which importance weights say nothing (Vehtari et al. 2024)."""
+"""Pareto shape above which importance weights are unreliable (Vehtari et al. 2024)."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,17 @@ class SolverCheck:
     shape: float
     """Pareto shape of the importance weights, k-hat."""
     shift: dict[str, float]
-    """By how many posterior standard deviations each mean moves."""
+    """Change of each mean in posterior standard deviations."""
     spread: dict[str, float]
-    """Standard deviation with the finer integration over that with this one."""
+    """Ratio of the standard deviations with the finer integration and with this one."""
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain data; the constructor takes it back."""
+        return asdict(self)
 
     @property
     def adequate(self) -> bool:
-        """Whether nothing that matters would change."""
+        """Whether a finer integration would change nothing that matters."""
         moves = [abs(value) for value in self.shift.values()]
         widths = [abs(value - 1) for value in self.spread.values()]
         return self.shape < UNRELIABLE and max(moves + widths) <= NEGLIGIBLE
@@ -52,7 +55,7 @@ class SolverCheck:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        steps = f"{self.substeps} step{'s' * (self.substeps > 1)} a sample"
+        steps = f"{self.substeps} step{'s' * (self.substeps > 1)} per sample"
         if self.shape >= UNRELIABLE:
             return f"integration with {steps} is not accurate enough: with {self.finer} the posterior is another one."
         name = max(self.shift, key=lambda key: abs(self.shift[key]))
@@ -69,7 +72,7 @@ def assess(run: IBISState, finer: LevelEvaluation, values: dict[str, np.ndarray]
 def compare(
     weights: np.ndarray, ratios: np.ndarray, values: Mapping[str, np.ndarray], substeps: int, finer: int
 ) -> SolverCheck:
-    """What a posterior becomes when each particle's log likelihood changes by its entry in `ratios`."""
+    """How a posterior changes when each particle's log likelihood changes by its entry in `ratios`."""
     alive = (weights > 0) & np.isfinite(ratios)
     if not alive.any():
         return SolverCheck(substeps, finer, np.inf, dict.fromkeys(values, np.nan), {})
@@ -97,20 +100,10 @@ def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     return weights, shape
 
 
-def facts(found: SolverCheck, shares: pd.DataFrame) -> dict[str, Any]:
-    """What a posterior's settings say about it."""
-    return {
-        "solver_verdict": found.verdict,
-        "solver_adequate": found.adequate,
-        "solver_check": {"pareto_shape": found.shape, "shift": found.shift, "spread": found.spread},
-        "uncertainty": shares.to_dict(orient="index"),
-    }
-
-
 def refine_until_adequate(
     run: IBISState, target: MultilevelTarget, sampler: Sampler, values: Callable[[IBISState], dict[str, np.ndarray]]
 ) -> tuple[IBISState, SolverCheck, LevelEvaluation, tuple[Rejuvenation, ...]]:
-    """The run at a level that is adequate, or at the finest, and the last comparison.
+    """The run at an adequate level, or at the finest, with the last comparison and the rejuvenations on the way.
 
     `values` maps a run to its scalar quantities by name.
     """
@@ -122,11 +115,11 @@ def refine_until_adequate(
             return run, found, finer, rejuvenations
         try:
             run, more = adaptive_substeps.switch_level(run, target, finer, run.level + 1, sampler)
-        except SamplingError:  # the finer level has no particles to go on with: keep what there is, with its verdict
+        except SamplingError:  # no particle survives at the finer level: keep this one, with its verdict
             return run, found, finer, rejuvenations
         rejuvenations += more
 
 
-def chosen(solver: Solver, level: int) -> Solver:
-    """The solver with its automatic number of steps made definite."""
+def at_level(solver: Solver, level: int) -> Solver:
+    """The solver with the number of steps of a level in place of an automatic one."""
     return replace(solver, substeps=2**level)

@@ -1,9 +1,9 @@
-"""Where the variance of a posterior comes from: measurement noise, integration error, model error.
+"""Decomposition of posterior variance by source: measurement noise, integration error, model error.
 
-The share of a source is what would go away without it.  Without integration error means with an integration so fine
-that none is left, without model error means with that diffusion set to zero.  The log likelihood is computed for all
-particles both ways; the curvature of the difference, found by regression, is the information that the source costs.
-This asks for the width of the other posterior and not for its place, so it works where the two lie far apart, too.
+The share of a source is the variance that would vanish without it.  Without integration error means integrated so
+finely that none is left, without model error means with that diffusion set to zero.  The log likelihood is computed for
+all particles both ways; the curvature of the difference, found by regression, is the information that the source costs.
+This needs the width of the other posterior and not its location, so it works where the two lie far apart, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,31 +13,33 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from probsysid._internal.statistics import ess_of_weights
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
+from probsysid.odefilter.solver import Solver
+from probsysid.parallel.executor import Executor
 from probsysid.smc.proposals import cholesky, moments
-from probsysid.smc.target import sweep
 from probsysid.targets.batch_target import BatchTarget
 
 FINER = 4
-"""How many times more integration steps count as free of integration error."""
+"""Factor on the number of integration steps that counts as free of integration error."""
 
 FEWEST = 2
-"""Particles for each coefficient of the regression; with fewer there is no answer."""
+"""Effective particles per coefficient of the regression; with fewer the shares are NaN."""
 
 Difference = Float[np.ndarray, " particle"]
 
 
-def split(
+def decompose(
     theta: Float[np.ndarray, "dimension particle"],
     weights: Float[np.ndarray, " particle"],
     values: Mapping[str, Float[np.ndarray, " particle"]],
     differences: Mapping[str, Difference],
 ) -> pd.DataFrame:
-    """Shares of each quantity's variance, one column a source; what no source accounts for is noise.
+    """Shares of each quantity's variance, one column per source; the rest is noise.
 
     `differences` holds, for a source, the log likelihood without it minus that with it.  NaN where there are too few
-    particles to tell.
+    particles.
     """
     kept = (weights > 0) & np.all([np.isfinite(d) for d in differences.values()], axis=0)
     if kept.sum() <= len(theta):
@@ -67,7 +69,7 @@ def curvature(
     rows, columns = np.triu_indices(dimension)
     products = white[rows] * white[columns] * np.where(rows == columns, 0.5, 1.0)[:, None]
     design = np.concatenate([np.ones((1, white.shape[1])), white, products])
-    if 1 / np.sum(weights**2) < FEWEST * len(design):
+    if ess_of_weights(weights) < FEWEST * len(design):
         return np.full((dimension, dimension), np.nan)
     root = np.sqrt(weights)
     solution = np.linalg.lstsq((design * root).T, values * root, rcond=None)[0]
@@ -77,7 +79,7 @@ def curvature(
 
 
 def _share(white: np.ndarray, weights: np.ndarray, value: np.ndarray, precision: np.ndarray) -> float:
-    """How much of a quantity's variance goes away when the whitened precision grows from one to this."""
+    """Fraction of a quantity's variance that vanishes when the whitened precision grows from one to this."""
     if not np.all(np.isfinite(precision)):
         return float("nan")
     slope = (white * weights) @ (value - weights @ value)
@@ -86,25 +88,25 @@ def _share(white: np.ndarray, weights: np.ndarray, value: np.ndarray, precision:
     return float(np.clip(1 - np.sum(along**2 / np.maximum(scales, 1.0)) / np.sum(along**2), 0.0, 1.0))
 
 
-def log_likelihood(problem: Problem, records: Sequence[Record], theta: np.ndarray) -> Difference:
-    """Of all samples, for each particle."""
-    experiment = BatchTarget(problem, records, theta.shape[1])
-    _, likelihood, energy = sweep(experiment, theta, experiment.samples)
+def log_likelihood(
+    problem: Problem,
+    solver: Solver,
+    records: Sequence[Record],
+    theta: Float[np.ndarray, "dimension particle"],
+    executor: Executor,
+) -> Difference:
+    """Log likelihood of all samples, for each particle."""
+    target = BatchTarget(problem, solver, records, theta.shape[1], executor)
+    _, likelihood, energy = target.sweep(theta, target.samples)
     return likelihood - energy
 
 
-def with_steps(problem: Problem, steps: int) -> Problem:
-    """The same question with so many integration steps a sample."""
-    return replace(problem, solver=replace(problem.solver, substeps=steps))
-
-
 def without_model_error(problem: Problem, theta: np.ndarray) -> tuple[Problem, np.ndarray]:
-    """The same question without model error, and the particles that go with it."""
+    """The same problem without model error, and the particles without its coordinates."""
     rows = [
         row
         for site in problem.space.sites
         if not str(site.name).startswith("model_error.")
         for row in range(site.start, site.start + site.size)
     ]
-    solver = replace(problem.solver, model_error=())
-    return replace(problem, model_error={}, solver=solver), theta[rows]
+    return replace(problem, model_error={}), theta[rows]

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from probsysid.posterior.draws import draw_indices
+from probsysid.posterior.summaries import correlation as correlation_of
 from probsysid.report.figures.style import POSTERIOR, TRUTH, panels, plain_ticks
 from probsysid.report.html.formatting import labelled
-from probsysid.report.settings import RunSettings
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -25,10 +26,10 @@ LONGEST = 14
 def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str, float] | None = None) -> Figure:
     """Histograms on the diagonal, draws below it, correlations above; lines at true values where they are known."""
     count = len(names)
-    chosen = posterior.draw_indices(DRAWS)
+    chosen = draw_indices(posterior.weights, DRAWS)
     draws = {name: posterior.columns[name][chosen] for name in names}
-    correlation = posterior.correlation()
-    units = RunSettings.of(posterior).units
+    correlation = correlation_of(posterior)
+    units = posterior.settings.units
     figure, axes = panels(count, count)
     _fix_panels(figure, count)
     for i, across in enumerate(names):

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.stats import gaussian_kde
 
+from probsysid.posterior.draws import draw_indices
 from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, legend, panels, written
 from probsysid.report.html.formatting import labelled
-from probsysid.report.settings import RunSettings
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -25,7 +25,7 @@ COLUMNS = 4
 
 def prior_draws(posterior: "Posterior", count: int = PRIOR_DRAWS) -> dict[str, np.ndarray]:
     """Prior draws of every scalar quantity."""
-    space = posterior.problem.space
+    space = posterior.setup.problem.space
     values = space.values(space.sample(jax.random.key(0), count))
     return {name: np.asarray(value) for name, value in values.items() if np.ndim(value) == 1}
 
@@ -36,8 +36,8 @@ def plot_marginals(
     """Posterior of every quantity, on its own scale: a much wider prior shows as a flat line; lines at true values."""
     names = list(posterior.columns)
     figure, flat = _grid(len(names), columns=3, width=10.0, height=2.6)
-    prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = RunSettings.of(posterior).units
+    prior, chosen = prior_draws(posterior), draw_indices(posterior.weights, POSTERIOR_DRAWS)
+    units = posterior.settings.units
     for name, axis in zip(names, flat, strict=False):
         draws, known = posterior.columns[name][chosen], (truth or {}).get(name)
         middle, spread = np.median(draws), np.ptp(np.quantile(draws, [0.005, 0.995]))
@@ -61,8 +61,8 @@ def plot_prior_posterior(
 ) -> Figure:
     """Prior and posterior, one panel per parameter, relative to the true value where it is known."""
     figure, flat = _grid(len(names))
-    prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = RunSettings.of(posterior).units
+    prior, chosen = prior_draws(posterior), draw_indices(posterior.weights, POSTERIOR_DRAWS)
+    units = posterior.settings.units
     for name, axis in zip(names, flat, strict=False):
         scale = (truth or {}).get(name)
         divisor = 1.0 if scale is None else scale
@@ -84,8 +84,8 @@ def plot_apart(posterior: "Posterior", names: Sequence[str], reference: Mapping[
     bands = -(-len(names) // COLUMNS)
     columns = -(-len(names) // bands)
     figure, axes = panels(2 * bands, columns, height=1.5)
-    prior, chosen = prior_draws(posterior), posterior.draw_indices(POSTERIOR_DRAWS)
-    units = RunSettings.of(posterior).units
+    prior, chosen = prior_draws(posterior), draw_indices(posterior.weights, POSTERIOR_DRAWS)
+    units = posterior.settings.units
     for number, name in enumerate(names):
         band, column = divmod(number, columns)
         above, below = axes[2 * band, column], axes[2 * band + 1, column]

@@ -8,7 +8,6 @@ from bokeh.plotting import figure
 
 from probsysid.posterior.posterior import Posterior
 from probsysid.report.html.series import BLUE, GREEN, GREY, VERMILION, Series, legend
-from probsysid.report.settings import RunSettings
 
 TOOLS = "xpan,xwheel_zoom,reset"
 
@@ -26,14 +25,14 @@ def sampling_figure(posterior: Posterior) -> Column:
 
 def _effective_size(posterior: Posterior) -> figure:
     ess = posterior.history.ess
-    members = max(posterior.run_particles // max(ess.shape[1], 1), 1)
+    members = max(posterior.settings.run_particles // max(ess.shape[1], 1), 1)
     share = ess / members
     columns = {"time": np.arange(len(ess), dtype=float), "worst": share.min(axis=1), "mean": share.mean(axis=1)}
     series = Series(columns, ["worst"])
     plot = figure(height=200, sizing_mode="stretch_width", y_axis_label="effective share", tools=TOOLS)
     plot.line("time", "mean", source=series.view, color=BLUE, legend_label="mean over islands")
     plot.line("time", "worst", source=series.view, color=VERMILION, line_dash="dotted", legend_label="worst island")
-    threshold = RunSettings.of(posterior).ess_threshold
+    threshold = posterior.settings.ess_threshold
     plot.add_layout(Span(location=threshold, dimension="width", line_dash="dashed", line_color=GREY))
     return plot
 
@@ -48,7 +47,7 @@ def _moves(posterior: Posterior, above: figure) -> figure:
         tools=TOOLS,
         y_range=Range1d(start=0, end=1.05),
     )
-    table = posterior.rejuvenations()
+    table = posterior.history.table()
     sample = table["sample"].to_numpy(float)
     plot.scatter(sample, table["acceptance"].to_numpy(float), color=GREEN, size=6, legend_label="proposals accepted")
     plot.scatter(

@@ -1,0 +1,74 @@
+"""From a finished sampler run to the posterior that users see."""
+
+import time as clock
+from collections.abc import Sequence
+
+import numpy as np
+
+from probsysid._version import __version__
+from probsysid.data.record import Record
+from probsysid.model.model import Model
+from probsysid.model.problem import Problem
+from probsysid.odefilter.solver import Solver
+from probsysid.posterior.diagnostics.solver_check import at_level
+from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.settings import RunSettings, Setup
+from probsysid.posterior.summaries import prior_descriptions
+from probsysid.smc.history import History
+from probsysid.smc.ibis import IBISState
+from probsysid.smc.options import Sampler
+
+
+def posterior_from_run(
+    run: IBISState,
+    history: History,
+    problem: Problem,
+    solver: Solver,
+    records: tuple[Record, ...],
+    sampler: Sampler,
+    seconds: float,
+) -> Posterior:
+    """The posterior at the present state of a run."""
+    automatic = solver.substeps == "auto"
+    solver = at_level(solver, run.level) if automatic else solver
+    samples = sum(record.samples for record in records) or run.samples
+    particles = int(run.normalised_weights.size)
+    settings = RunSettings(
+        version=__version__,
+        created=clock.strftime("%Y-%m-%dT%H:%M:%S"),
+        model=problem.model.name,
+        particles=particles,
+        samples=run.samples,
+        sweeps=run.work / particles / max(samples, 1),
+        lost=run.lost,
+        solver=repr(solver),
+        sampler=repr(sampler),
+        seed=run.seed,
+        islands=sampler.islands,
+        ess_threshold=sampler.ess,
+        seconds=seconds,
+        priors=prior_descriptions(problem),
+        units=_units(problem.model, records),
+        substeps=solver.steps,
+        steps_chosen=automatic,
+    )
+    values = {name: np.asarray(v) for name, v in problem.space.values(run.flat_theta).items()}
+    return Posterior(
+        values=values,
+        theta=run.flat_theta,
+        weights=run.normalised_weights,
+        evidence_by_population=run.evidence_by_population,
+        history=history,
+        settings=settings,
+        setup=Setup((problem, solver)),
+        records=records,
+    )
+
+
+def _units(model: Model, records: Sequence[Record]) -> dict[str, str]:
+    """Units of parameters, initial values and noise levels by name."""
+    units = {**model.units}
+    units |= {f"initial.{name}": unit for name, unit in model.units.items() if name in model.coordinates}
+    for record in records:
+        units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in model.output_names}
+    return units

@@ -1,0 +1,49 @@
+"""What runs the work: an `Executor` is handed to whatever evaluates particles.
+
+It says how particles are partitioned into tasks, runs the tasks, and names the devices over which the particles of one
+task are sharded.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import Any, TypeVar
+
+import numpy as np
+from jax.sharding import Mesh
+
+Result = TypeVar("Result")
+
+Task = Callable[[Event], Result]
+"""A piece of work.  The event tells it that its result is no longer wanted: another task failed, or the user has
+interrupted the run."""
+
+FEWEST = 128
+"""Particles that are worth a core, or a device: each call costs as much as filtering a few of them over a chunk."""
+
+
+class Executor(ABC):
+    """Partitions particles and evaluates them."""
+
+    @abstractmethod
+    def slices(self, particles: int) -> tuple[slice, ...]:
+        """The particles of each task; together they are all particles, in order."""
+
+    @abstractmethod
+    def run(self, tasks: Sequence[Task[Result]]) -> list[Result]:
+        """The results of all tasks, in order.  If one raises, the others are told to give up, and it is raised."""
+
+    @abstractmethod
+    def mesh(self, particles: int) -> Mesh | None:
+        """The devices over which this many particles of one program are sharded; None for a single device."""
+
+
+def even_shards(particles: int, available: int, fewest: int) -> int:
+    """The largest number of equal shards with at least `fewest` particles each; 1 if there is no such number."""
+    possible = range(available, 1, -1)
+    return next((n for n in possible if particles % n == 0 and particles >= n * fewest), 1)
+
+
+def concatenate(parts: Sequence[Any]) -> Any:
+    """Matrices of the tasks' particles as one, on the host; a single one is returned as it is."""
+    return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts], axis=-1)

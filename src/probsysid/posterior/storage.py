@@ -1,0 +1,102 @@
+"""Posteriors on disk: netCDF files, and the settings as plain data for JSON."""
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from probsysid._internal.errors import InputError
+from probsysid._internal.files import write_atomically
+from probsysid.posterior.diagnostics.solver_check import SolverCheck
+from probsysid.posterior.settings import RunSettings, Setup
+from probsysid.smc.history import History
+from probsysid.smc.rejuvenate import Rejuvenation
+
+if TYPE_CHECKING:
+    from probsysid.posterior.posterior import Posterior
+
+FORMAT = 2
+
+
+def save(posterior: "Posterior", path: str | Path) -> None:
+    """Write a netCDF file, atomically."""
+    write_atomically(Path(path), bytes(to_dataset(posterior).to_netcdf(engine="h5netcdf")))
+
+
+def settings_record(posterior: "Posterior") -> dict[str, Any]:
+    """Settings, checks and doubts as plain data."""
+    record = {name: value for name, value in asdict(posterior.settings).items() if value is not None}
+    check = posterior.check
+    if check is not None:
+        record |= {
+            "solver_verdict": check.verdict,
+            "solver_adequate": check.adequate,
+            "solver_check": check.to_record(),
+        }
+    if posterior.variance_shares is not None:
+        record["uncertainty"] = {name: dict(shares) for name, shares in posterior.variance_shares.items()}
+    return record | {"doubts": list(posterior.doubts)}
+
+
+def to_dataset(posterior: "Posterior") -> xr.Dataset:
+    """Weighted particles and the history as one data set."""
+    history = posterior.history
+    variables: dict[str, Any] = {
+        f"value:{name}": ([*(f"{name}_dim{i}" for i in range(value.ndim - 1)), "particle"], value)
+        for name, value in posterior.values.items()
+    }
+    variables |= {
+        "weights": ("particle", posterior.weights),
+        "theta": (("dimension", "particle"), posterior.theta),
+        "evidence_by_population": ("population", posterior.evidence_by_population),
+        "ess": (("sample", "island"), history.ess),
+        "evidence": (("sample", "island"), history.evidence),
+    }
+    variables |= {f"errors:{r}": ((f"sample_{r}", "output"), values) for r, values in enumerate(posterior.errors)}
+    attributes = {
+        "format": FORMAT,
+        "settings": json.dumps(settings_record(posterior), default=str),
+        "rejuvenations": json.dumps([list(r) for r in history.rejuvenations]),
+        "rebased": json.dumps([[samples, list(e)] for samples, e in history.rebased.items()]),
+        "names": json.dumps(list(posterior.values)),
+    }
+    pickled = posterior.setup.to_bytes()
+    if pickled is not None:
+        variables["setup"] = ("byte", np.frombuffer(pickled, dtype=np.uint8))
+    return xr.Dataset(variables, attrs=attributes)
+
+
+def load(path: str | Path, setup: Setup | None = None) -> dict[str, Any]:
+    """The fields of a posterior, from a file that `save` wrote."""
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as dataset:
+            dataset.load()
+        names = json.loads(dataset.attrs["names"])
+        record = json.loads(dataset.attrs["settings"])
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(f"{path} is not a saved posterior ({error}).") from None
+    found = int(dataset.attrs.get("format", 1))
+    if found != FORMAT:
+        raise InputError(f"{path} has posterior format {found}; this version reads {FORMAT}. Run the fit again.")
+    rejuvenations = [Rejuvenation(*row) for row in json.loads(dataset.attrs["rejuvenations"])]
+    rebased = {samples: np.array(evidence) for samples, evidence in json.loads(dataset.attrs["rebased"])}
+    pieces = [dataset["ess"].values], [dataset["evidence"].values]
+    pickled = dataset["setup"].values.tobytes() if "setup" in dataset else None
+    return {
+        "values": {name: dataset[f"value:{name}"].values for name in names},
+        "theta": dataset["theta"].values,
+        "weights": dataset["weights"].values,
+        "evidence_by_population": dataset["evidence_by_population"].values,
+        "history": History(dataset.sizes["island"], *pieces, rejuvenations, rebased),
+        "settings": RunSettings(**{f.name: record[f.name] for f in fields(RunSettings) if f.name in record}),
+        "setup": Setup(pickled=pickled) if setup is None else setup,
+        "errors": tuple(
+            dataset[f"errors:{r}"].values for r in range(sum(str(n).startswith("errors:") for n in dataset))
+        ),
+        "doubts": tuple(record.get("doubts", ())),
+        "check": SolverCheck(**record["solver_check"]) if "solver_check" in record else None,
+        "variance_shares": record.get("uncertainty"),
+    }

@@ -1,0 +1,119 @@
+"""Results of a study: what each model gave, the comparison by evidence, and the summary for other programs."""
+
+import hashlib
+import platform
+import time as clock
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from probsysid._version import __version__
+from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.states import States
+from probsysid.posterior.storage import settings_record
+from probsysid.smc.weights import normalise
+from probsysid.study.candidates import CandidateModel
+from probsysid.study.freerun import FreeRun
+from probsysid.study.records import StudyRecord
+from probsysid.study.resolve import ResolvedStudy
+
+LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateResult:
+    """The posterior of one model of a study, with states and free runs."""
+
+    candidate: CandidateModel
+    posterior: Posterior
+    states: dict[int, States]
+    """Smoothed states by training record; empty if the study does not ask for them."""
+    runs: list[FreeRun]
+    problems: tuple[str, ...] = ()
+    """Sentences about what failed or is doubtful."""
+
+    def table(self) -> pd.DataFrame:
+        """The posterior's table, parameters in the order of the study, then noise and the rest."""
+        frame = self.posterior.table()
+        order = [name for name in self.candidate.parameters if name in frame.index]
+        return frame.loc[[*order, *(name for name in frame.index if name not in order)]]
+
+
+def comparison(results: Sequence[CandidateResult]) -> pd.DataFrame:
+    """Log evidence of each model, its distance from the best, and its probability under equal prior probabilities."""
+    evidence = np.array([r.posterior.log_evidence for r in results])
+    return pd.DataFrame(
+        {
+            "log_evidence": evidence,
+            "error": [r.posterior.log_evidence_error for r in results],
+            "below_best": evidence.max() - evidence,
+            "probability": normalise(evidence),
+        },
+        index=pd.Index([r.candidate.name for r in results], name="model"),
+    ).sort_values("log_evidence", ascending=False)
+
+
+def summary(resolved: ResolvedStudy, results: Sequence[CandidateResult]) -> dict[str, Any]:
+    """All numbers of the results, for other programs."""
+    found: dict[str, Any] = {
+        "title": resolved.title,
+        "probsysid": __version__,
+        "created": clock.strftime("%Y-%m-%dT%H:%M:%S"),
+        "seed": resolved.study.seed,
+        "data": [_describe(m) for m in resolved.measured],
+        "models": {r.candidate.name: _model_summary(r) for r in results},
+        "versions": versions(),
+    }
+    if len(results) > 1:
+        found["comparison"] = comparison(results).reset_index().to_dict(orient="records")
+    return _plain(found)
+
+
+def _model_summary(result: CandidateResult) -> dict[str, Any]:
+    posterior = result.posterior
+    return {
+        "parameters": result.table().to_dict(orient="index"),
+        "log_evidence": posterior.log_evidence,
+        "log_evidence_error": posterior.log_evidence_error,
+        "effective_particles": posterior.ess,
+        "scores": {run.measured.name: run.scores() for run in result.runs if run.scores()},
+        "problems": list(result.problems),
+        "settings": settings_record(posterior),
+    }
+
+
+def _describe(item: StudyRecord) -> dict[str, Any]:
+    record = item.record
+    return {
+        "name": item.name,
+        "file": str(item.section.file),
+        "sha256": hashlib.sha256(item.path.read_bytes()).hexdigest(),
+        "samples": record.samples,
+        "dt": record.dt,
+        "train": None if item.train is None else [item.train.start, item.train.stop],
+        "test": None if item.test is None else [item.test.start, item.test.stop],
+        "notes": list(item.notes),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Only types of JSON: NumPy scalars become Python numbers, non-finite numbers None."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def versions() -> dict[str, str]:
+    """Versions of the package, Python and the libraries that results depend on."""
+    found = {"probsysid": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    return found | {name: version(name) for name in LIBRARIES}

@@ -1,0 +1,169 @@
+"""The target of an online run: one record that grows."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from probsysid.data.record import Record
+from probsysid.model.problem import Problem
+from probsysid.odefilter.filter import VectorisedFilter, filter_for
+from probsysid.odefilter.filter_inputs import prepare, units, with_room
+from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.solver import Solver
+from probsysid.parallel.executor import Executor
+from probsysid.targets.filter_target import Batching, FilterTarget
+
+SETTLED = 200
+"""Intervals after which the solver's own variances do not change any more."""
+
+Word = Literal["linear", "zoh"]
+
+
+class SampleBlock(NamedTuple):
+    """Samples that have come in."""
+
+    first: int
+    """Index of the first one in the stream."""
+    samples: int
+    channels: dict[str, np.ndarray]
+    """Inputs by their names, outputs as `output:name`."""
+
+
+class StreamTarget(FilterTarget):
+    """The posterior given the samples of a stream so far.
+
+    The samples are kept, since rejuvenation filters all of them again; nothing else grows with time.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        particles: int,
+        executor: Executor,
+        dt: float,
+        intersample: Word,
+        *,
+        substeps: int | None = None,
+        batching: Batching = Batching(),
+        channels: Mapping[str, np.ndarray] | None = None,
+    ):
+        """`channels` are samples to begin with, as `append` takes them."""
+        super().__init__(problem, solver, particles, executor, substeps=substeps, batching=batching)
+        self.dt = dt
+        self.intersample = intersample
+        self.count = 0
+        self._packed: PackedSamples | None = None
+        self._channels: dict[str, np.ndarray] = {}
+        if channels:
+            self.append(channels)
+
+    @cached_property
+    def filters(self) -> tuple[VectorisedFilter, ...]:
+        model = self.problem.model
+        inputs = dict.fromkeys(model.input_names, np.zeros(2))
+        alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
+        ode_filter = self.solver.ode_filter(model, alike.jump_order)
+        return (filter_for(ode_filter, self.executor, self.batching.rows(self.particles)),)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        return (0, self.count)
+
+    @property
+    def data(self) -> tuple[PackedSamples, ...]:
+        return () if self._packed is None else (self._packed,)
+
+    def describe(self, sample: int) -> str:
+        return f"sample {sample} (t = {sample * self.dt:.6g})"
+
+    def at(self, level: int) -> "StreamTarget":
+        """The same with 2**level integration steps per sampling interval."""
+        if self.substeps == 2**level:
+            return self
+        return StreamTarget(
+            self.problem,
+            self.solver,
+            self.particles,
+            self.executor,
+            self.dt,
+            self.intersample,
+            substeps=2**level,
+            batching=self.batching,
+            channels=self.channels,
+        )
+
+    @property
+    def channels(self) -> dict[str, np.ndarray]:
+        """All samples: inputs by their names, outputs as `output:name`."""
+        return {name: values[: self.count] for name, values in self._channels.items()}
+
+    def record(self, first: int, last: int) -> Record:
+        """Samples first..last-1 as a record."""
+        model = self.problem.model
+        return Record(
+            inputs={name: self._channels[name][first:last] for name in model.input_names},
+            outputs={name: self._channels[f"output:{name}"][first:last] for name in model.output_names},
+            dt=self.dt,
+            start=first * self.dt,
+            intersample=self.intersample,
+        )
+
+    def append(self, fresh: Mapping[str, np.ndarray]) -> None:
+        """Add samples, given as arrays of one length: inputs by their names, outputs as `output:name`."""
+        first = self.count
+        count = len(next(iter(fresh.values())))
+        if count == 0:
+            return
+        for name, values in fresh.items():
+            self._channels[name] = _written(self._channels.get(name), first, values)
+        self._write(self._prepare_samples(first, count))
+
+    def with_blocks(self, blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
+        """All samples by channel, followed by those of the blocks."""
+        own = self.channels
+        if not blocks:
+            return own
+        more = joined(blocks)
+        return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
+
+    def _prepare_samples(self, first: int, count: int) -> PackedSamples:
+        """The filter's numbers for the new samples, from them and the one before."""
+        start = max(first - 1, 0)
+        unit = self._units[np.minimum(np.arange(start, first + count), SETTLED)]
+        samples = prepare(self.record(start, first + count), self.filters[0].ode_filter, self.substeps, unit)
+        samples = jax.tree.map(lambda leaf: leaf[first - start :], samples)
+        return PackedSamples.of(with_room(samples) if self.adaptive or self.substeps > 1 else samples)
+
+    @cached_property
+    def _units(self) -> Float[np.ndarray, "sample substep coordinate"]:
+        """Unit variances of the first intervals; the last one stands for all that follow."""
+        return units(self.filters[0].ode_filter, np.full(SETTLED, self.dt / self.substeps), self.substeps)
+
+    def _write(self, new: PackedSamples) -> None:
+        """Add rows, and pad the last chunk with the newest."""
+        count = self.count + len(new)
+        padding = np.repeat(new.numbers[-1:], self.batching.whole_chunks(count) - count, axis=0)
+        old = None if self._packed is None else self._packed.numbers
+        self._packed = new.changed(lambda numbers: _written(old, self.count, np.concatenate([numbers, padding])))
+        self.count = count
+
+
+def joined(blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
+    """The channels of consecutive blocks."""
+    return {name: np.concatenate([block.channels[name] for block in blocks]) for name in blocks[0].channels}
+
+
+def _written(buffer: np.ndarray | None, used: int, values: Any) -> np.ndarray:
+    """The buffer with values written from `used` on; doubled where it is full."""
+    values = np.asarray(values, dtype=float)
+    if buffer is None:
+        buffer = np.zeros((max(256, len(values)), *values.shape[1:]))
+    while len(buffer) < used + len(values):
+        buffer = np.concatenate([buffer, np.zeros_like(buffer)])
+    buffer[used : used + len(values)] = values
+    return buffer
