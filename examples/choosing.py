@@ -93,7 +93,7 @@ print(table.round(3).to_string())
 # %%
 figure, axis = plt.subplots(figsize=(8, 3.2), layout="constrained")
 for name in ("linear", "quadratic and cubic"):
-    axis.plot(time, np.cumsum(found[name].log_predictive - found["cubic"].log_predictive), label=name)
+    axis.plot(time, np.cumsum(found[name].history.log_predictive - found["cubic"].history.log_predictive), label=name)
 axis.axhline(0, color="0.6", lw=1)
 axis.set_xlabel("time [s]")
 axis.set_ylabel("log evidence\nminus that of cubic")

@@ -85,7 +85,7 @@ print(good)
 # hardly mix and more particles are needed. The report warns about it.
 
 # %%
-moves = good.rejuvenations()
+moves = good.history.table()
 print(moves[["sample", "moves", "acceptance", "unique"]].tail(4).round(2).to_string(index=False))
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
 top.plot(good.history.ess.sum(axis=1) / 512)

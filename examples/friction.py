@@ -91,10 +91,11 @@ print(posterior.verdict)
 # record; beyond them the curve is an extrapolation of the model.
 
 # %%
+from probsysid.posterior.draws import draw_indices
 from probsysid.report.figures import plot_characteristic
 
 velocity = np.linspace(-1.0, 1.0, 400)
-draws = posterior.draw_indices(200)
+draws = draw_indices(posterior.weights, 200)
 F_v, F_c = (posterior.values[name][draws, None] for name in ("F_v", "F_c"))
 curves = F_v * velocity + F_c * np.sign(velocity)
 exact = truth["F_v"] * velocity + truth["F_c"] * np.sign(velocity)

@@ -9,7 +9,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # several times slower, and tests mostly compile.  perf/kernel.py checks the energies with all of them.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4000000,xla_cpu_use_multi_output_fusion=true"
+    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=64000000,xla_cpu_use_multi_output_fusion=true"
     " --xla_disable_hlo_passes=cpu_multi_output_fusion",
 )
 # Compiled programs are shared by the processes of one run, and kept for the next.
@@ -20,6 +20,12 @@ os.environ.setdefault("PROBSYSID_DEVICES", "1")
 
 import pytest
 from hypothesis import settings
+from jaxtyping import install_import_hook
+
+import tests.shapes  # noqa: F401  (the hook imports it by its name)
+
+# Shapes and types of arrays in signatures are checked while tests run.  Before anything imports probsysid.
+install_import_hook("probsysid", "tests.shapes.checked")
 
 # Same examples in every run; no deadline, because the first example of a shape includes its compilation.
 settings.register_profile("probsysid", deadline=None, derandomize=True, print_blob=True)

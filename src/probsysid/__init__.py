@@ -15,6 +15,7 @@ from probsysid.model.model import Model  # noqa: E402
 from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE  # noqa: E402
 from probsysid.odefilter.linearise import EKF0, EKF1  # noqa: E402
 from probsysid.odefilter.solver import Solver  # noqa: E402
+from probsysid.parallel.threads import Threads  # noqa: E402
 from probsysid.posterior.posterior import Posterior  # noqa: E402
 from probsysid.smc.options import Sampler  # noqa: E402
 
@@ -34,6 +35,7 @@ __all__ = [
     "SamplingError",
     "Solution",
     "Solver",
+    "Threads",
     "__version__",
     "dist",
     "identify",

@@ -6,6 +6,7 @@ from scipy import stats
 
 import probsysid as ps
 from probsysid import dist
+from probsysid.parallel.threads import Threads
 from probsysid.posterior import importance_sampling
 from probsysid.posterior.qmc import quasi_random
 from probsysid.smc.proposals import MixtureDensity
@@ -100,16 +101,14 @@ def narrow(found: ps.Posterior) -> MixtureDensity:
     return MixtureDensity(np.ones(1), found.theta.mean(axis=1)[None], 1e-2 * np.eye(size)[None], None)
 
 
-def test_what_is_too_far_from_the_posterior_is_refused(found: ps.Posterior, monkeypatch: pytest.MonkeyPatch) -> None:
-    for step in ("_close_to", "_wider"):
-        monkeypatch.setattr(importance_sampling, step, lambda *_: narrow(found))
+def test_what_is_too_far_from_the_posterior_is_refused(found: ps.Posterior) -> None:
+    fits = {"first_fit": lambda *_: narrow(found), "second_fit": lambda *_: narrow(found)}
     with pytest.raises(ps.SamplingError, match="Pareto shape"):
-        found.refined(8000)
+        importance_sampling.refine(found, 8000, 0, Threads(1), **fits)
 
 
-def test_heavy_weights_are_mended_by_wider_tails(found: ps.Posterior, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importance_sampling, "_close_to", lambda *_: narrow(found))
-    refined = found.refined(8000)
+def test_heavy_weights_are_mended_by_wider_tails(found: ps.Posterior) -> None:
+    refined = importance_sampling.refine(found, 8000, 0, Threads(1), first_fit=lambda *_: narrow(found))
     assert refined.ess > 0.2 * 8000  # the narrow draws have a share in the fit; they alone leave 0.01
     assert abs(refined.log_evidence - exact()[2]) < 4 * refined.log_evidence_error
     assert refined.settings.sweeps * 8000 >= found.settings.sweeps * 64 + 2 * 8000

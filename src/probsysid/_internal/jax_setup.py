@@ -7,10 +7,10 @@ are worth a factor of 4 to 9 (docs/decisions.md).  They only take effect when JA
 are harmless.  One of them, fusion of several outputs, makes XLA end the process on some programs (numpyro's LKJCholesky
 is one), so it is left out of every program but those of `jit_fused`.
 
-Every core is made a JAX device of its own, so that particles can be dealt out to them; `PROBSYSID_DEVICES` sets another
-number.  Programs run in the thread that calls them: JAX would hand them over to another one (`odefilter/cores.py`).
+Every core becomes a JAX device, over which particles are partitioned; `PROBSYSID_DEVICES` sets another number.
+Programs run in the thread that calls them; JAX would hand them to another one (`parallel/threads.py`).
 
-Compiled programs are kept in the user's cache folder, so that the next run of the same model starts at once;
+Compiled programs are cached in the user's cache folder, so that the next run of the same model starts at once;
 `JAX_COMPILATION_CACHE_DIR` sets another folder, `JAX_ENABLE_COMPILATION_CACHE=false` turns it off.
 """
 
@@ -39,8 +39,8 @@ FUSION = "cpu_multi_output_fusion"
 """XLA's name for the pass that `xla_cpu_use_multi_output_fusion` adds."""
 
 SHARING = "cpu-parallel-task-assigner"
-"""XLA's name for the pass that deals out single operations to all cores.  Where every core has a thread with its own
-particles, that is one thread too many for each: they would take turns on the cores."""
+"""XLA's name for the pass that splits single operations over all cores.  Where every core has a thread with its own
+particles, it would oversubscribe the cores."""
 
 LLVM_OPTIONS = (
     "-runtime-memory-check-threshold=1000",
@@ -68,11 +68,11 @@ LLVM_TESTED = ("0.10.",)
 DEVICES = "PROBSYSID_DEVICES"
 
 SHORTEST_KEPT = 0.1
-"""Seconds of compilation from which on a program is kept; writing down a smaller one takes as long as compiling it."""
+"""Seconds of compilation above which a program is cached; writing a smaller one takes as long as compiling it."""
 
 
 def configure() -> None:
-    """Turn on double precision, make every core a device, keep programs, and ask XLA for whole-loop compilation."""
+    """Enable double precision, make every core a device, cache programs, and ask XLA for whole-loop compilation."""
     jax.config.update("jax_enable_x64", True)
     _dispatch_synchronously()
     _make_devices()
@@ -101,7 +101,7 @@ def synchronous_dispatch() -> bool:
 
 
 def _dispatch_synchronously() -> None:
-    """Turn off JAX's asynchronous calls, unless JAX has begun already or somebody has chosen."""
+    """Turn off asynchronous dispatch, unless JAX has been initialised or the user has chosen."""
     if "JAX_CPU_ENABLE_ASYNC_DISPATCH" in os.environ or _begun():
         return
     jax.config.update("jax_cpu_enable_async_dispatch", False)
@@ -119,7 +119,7 @@ def _begun() -> bool:
 
 
 def _make_devices() -> None:
-    """One a core, unless JAX has begun already or somebody has chosen a number."""
+    """One per core, unless JAX has been initialised or the user has chosen a number."""
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return
     if jax.config.values.get("jax_num_cpu_devices", -1) > 0 and DEVICES not in os.environ:

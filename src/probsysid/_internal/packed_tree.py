@@ -7,12 +7,14 @@ itself costs as much per array as passing all of them in one.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from probsysid._internal.array_types import Numbers
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,14 @@ class TreeSpec:
         return TreeSpec, (self.tree, self.shapes, self.dtypes)
 
     @classmethod
-    def pack(cls, tree: Any) -> "tuple[TreeSpec, Float[np.ndarray, 'numbers']]":
+    def pack(cls, tree: Any) -> tuple[Self, Float[np.ndarray, "numbers"]]:
         """The description of a tree, and its numbers in one array."""
         leaves, structure = jax.tree.flatten(tree)
         arrays = [np.asarray(leaf) for leaf in leaves]
         numbers = np.concatenate([np.empty(0), *(array.ravel().astype(float) for array in arrays)])
         return cls(structure, tuple(a.shape for a in arrays), tuple(a.dtype.str for a in arrays)), numbers
 
-    def unpack(self, numbers: Float[Array | np.ndarray, "numbers"]) -> Any:
+    def unpack(self, numbers: Float[Numbers, "numbers"]) -> Any:
         """The tree with these numbers; may be called inside a compiled function."""
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
         parts = jnp.split(numbers, ends[:-1]) if len(ends) else []

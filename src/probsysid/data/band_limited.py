@@ -136,7 +136,7 @@ def _continuation(samples: Vector) -> Float[np.ndarray, "margin"]:
     return predicted * _fade(_MARGIN)
 
 
-def burg(samples: Vector, order: int) -> Float[np.ndarray, "order+1"]:
+def burg(samples: Vector, order: int) -> Float[np.ndarray, " coefficient"]:
     """The autoregressive model 1, a_1, .., a_order with the least forward and backward prediction error.
 
     Burg's recursion: always stable, and without the window effects of the autocorrelation method, so that the
@@ -169,7 +169,7 @@ class _FourierSeries:
 
     def __init__(self, samples: Vector):
         self._length = len(samples)
-        self._spectrum: Complex[np.ndarray, "n//2+1"] = scipy.fft.rfft(samples)
+        self._spectrum: Complex[np.ndarray, " frequency"] = scipy.fft.rfft(samples)
         self._frequency = 2 * np.pi * np.arange(len(self._spectrum)) / self._length
 
     def shifted(self, offset: float, derivative: int = 0) -> Vector:
@@ -202,7 +202,7 @@ class _FourierSeries:
             spectrum[-1] /= 2  # the cosine at half the sampling rate is split between frequencies fs/2 and -fs/2
         return self._OVERSAMPLING * scipy.fft.irfft(spectrum, self._OVERSAMPLING * self._length)
 
-    def _derived(self, derivative: int) -> Complex[np.ndarray, "n//2+1"]:
+    def _derived(self, derivative: int) -> Complex[np.ndarray, " frequency"]:
         return self._spectrum * (1j**derivative * self._frequency**derivative)
 
 

@@ -30,7 +30,7 @@ Function = Callable[[Any], Any]  # of the time in seconds
 Knots = Float[np.ndarray, "knots"]  # the times of the samples, or the samples
 Points = Float[np.ndarray, "points"]  # any times, or the values there
 Grid = Float[np.ndarray, "T substeps"]
-Derivatives = Float[np.ndarray, "T order+1"]
+Derivatives = Float[np.ndarray, "T derivative"]
 
 
 class Intersample(ABC):

@@ -10,7 +10,7 @@ Sample 0 is at the initial time.  NaN in an output is a missing sample.
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -151,7 +151,7 @@ class Record:
         columns = [signal.grid(self.time, substeps) for signal in self._signals.values()]
         return np.stack(columns, axis=-1) if columns else np.empty((self.samples, substeps, 0))
 
-    def input_derivatives(self, order: int) -> Float[np.ndarray, "T n_inputs order+1"]:
+    def input_derivatives(self, order: int) -> Float[np.ndarray, "T n_inputs derivative"]:
         """The inputs and their time derivatives 1..order at each sample, as right limits.
 
         "zoh": zeros.  "linear": the slope of the next interval (at the last sample: of the previous one), then zeros.
@@ -182,7 +182,7 @@ class Record:
 
     # Derived records
 
-    def __getitem__(self, part: slice) -> Self:
+    def __getitem__(self, part: slice) -> "Record":
         """`record[a:b]`: samples a to b - 1, at their original times.
 
         The inputs remain the functions of time of the whole record, so that slicing adds no edge effects: the grid and
@@ -209,7 +209,7 @@ class Record:
         factor: float | None = None,
         outputs: Literal["pick", "linear"] = "pick",
         antialias: bool = False,
-    ) -> Self:
+    ) -> "Record":
         """The record on a uniform grid from its first sample on, with step `dt`, or `factor` times its own.
 
         The inputs remain the same functions of time; the jumps of "zoh" and the corners of "linear" stay at the old
@@ -238,7 +238,7 @@ class Record:
         inputs = {key: v if callable(v) else self._signals[key].at(time) for key, v in self.inputs.items()}
         return self._with(time=time, dt=step, inputs=inputs, outputs=measured)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> "Record":
         """A copy with other `inputs`, `outputs`, `intersample`, `units` or `name`, on the same time axis.
 
         The inputs of a slice remain those of its whole record, unless `inputs` or `intersample` is replaced.
@@ -306,7 +306,7 @@ class Record:
     def _fields(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in FIELDS}
 
-    def _with(self, **changes: Any) -> Self:
+    def _with(self, **changes: Any) -> "Record":
         clone = object.__new__(type(self))
         clone._store(**{**self._fields(), **changes})
         return clone

@@ -6,7 +6,7 @@ import numpy as np
 
 from probsysid._internal.errors import InputError
 from probsysid.data.record_checks import positive_number
-from probsysid.data.time_axis import SAME_TIME, Samples, Times
+from probsysid.data.time_axis import SAME_TIME, NewSamples, NewTimes, Samples, Times
 
 
 def requested_step(dt: float | None, factor: float | None, present: float | None) -> float:
@@ -26,13 +26,13 @@ def whole_ratio(step: float, present: float | None) -> int | None:
     return ratio if present is not None and ratio >= 1 and abs(step / present - ratio) <= SAME_TIME * ratio else None
 
 
-def uniform_times(time: Times, step: float) -> Times:
+def uniform_times(time: Times, step: float) -> NewTimes:
     """The uniform grid from the first to the last time."""
     count = int(np.floor(float(time[-1] - time[0]) / step + SAME_TIME)) + 1
     return np.minimum(time[0] + step * np.arange(count), time[-1])
 
 
-def decimated(outputs: Mapping[str, Samples], ratio: int, antialias: bool) -> dict[str, Samples]:
+def decimated(outputs: Mapping[str, Samples], ratio: int, antialias: bool) -> dict[str, NewSamples]:
     """Every `ratio`-th sample of each output, low-pass filtered first if `antialias`."""
     if not antialias:
         return {key: values[::ratio] for key, values in outputs.items()}
@@ -43,12 +43,12 @@ def decimated(outputs: Mapping[str, Samples], ratio: int, antialias: bool) -> di
     return {key: _low_passed(values, ratio) for key, values in outputs.items()}
 
 
-def interpolated(outputs: Mapping[str, Samples], old: Times, new: Times) -> dict[str, Samples]:
+def interpolated(outputs: Mapping[str, Samples], old: Times, new: NewTimes) -> dict[str, NewSamples]:
     """The outputs at other times, by linear interpolation."""
     return {key: np.interp(new, old, values) for key, values in outputs.items()}
 
 
-def _low_passed(values: Samples, ratio: int) -> Samples:
+def _low_passed(values: Samples, ratio: int) -> NewSamples:
     """Every `ratio`-th sample, without frequencies above half the new sampling rate."""
     from scipy.signal import resample_poly  # takes half a second to import, and is rarely needed
 

@@ -5,6 +5,8 @@ from jaxtyping import Float
 
 Times = Float[np.ndarray, "T"]  # the time axis of a record
 Samples = Float[np.ndarray, "T"]  # the values of one channel
+NewTimes = Float[np.ndarray, "new_T"]  # after resampling
+NewSamples = Float[np.ndarray, "new_T"]
 
 # Two times closer than this fraction of a sampling step are the same time: far above the rounding of t_0 + k*dt, far
 # below any step that a solver takes.

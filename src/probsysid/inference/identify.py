@@ -4,7 +4,7 @@ import time as clock
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,24 +83,44 @@ def identify(
     records = _records(record)
     problem = _problem(model, records, priors, noise, initial, {**dict(solver.model_error), **(model_error or {})})
     check_seed(seed)
-    if not is_real(checkpoint_seconds) or checkpoint_seconds < 0:
-        raise InputError(f"checkpoint_seconds is {checkpoint_seconds!r}; it must be a number of seconds, 0 or more.")
     target = BatchTarget(problem, solver, records, sampler.particles, executor or default_executor())
-    path = None if checkpoint is None else Path(checkpoint)
+    options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
+    return _sample(target, sampler, options)
+
+
+@dataclass(frozen=True)
+class _RunOptions:
+    """Options of `identify` that concern the course of a run."""
+
+    seed: int
+    progress: bool
+    checkpoint: str | Path | None
+    checkpoint_seconds: float
+    notice: Notice | None
+
+    def __post_init__(self) -> None:
+        seconds = self.checkpoint_seconds
+        if not is_real(seconds) or not seconds >= 0:
+            raise InputError(f"checkpoint_seconds is {seconds!r}; it must be a number of seconds, 0 or more.")
+
+
+def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Posterior:
+    """Sample the target's posterior and check it; doubts are given as warnings to the caller of `identify`."""
+    problem, solver, records = target.problem, target.solver, target.records
+    path = None if options.checkpoint is None else Path(options.checkpoint)
     began = clock.perf_counter()
     with locked(path) if path is not None else nullcontext():
         numbers = [data.numbers[: record.samples] for data, record in zip(target.data, records, strict=True)]
-        mark = problem_fingerprint(problem, solver, sampler, seed, numbers)
-        keep = _Checkpoint(path, mark, checkpoint_seconds)
-        run, history = _run(target, sampler, seed, keep, progress, notice)
+        mark = problem_fingerprint(problem, solver, sampler, options.seed, numbers)
+        run, history = _run(target, sampler, options, _Checkpoint(path, mark))
         checks: dict[str, Any] = {}
         if target.adaptive:
             run, found = _adequate(run, history, target, sampler)
             checks = found._asdict()
         errors = _one_step_errors(run, target)
-    doubts = find_doubts(errors, model.output_names, problem.noise, solver.substeps != "auto")
+    doubts = find_doubts(errors, problem.model.output_names, problem.noise, solver.substeps != "auto")
     for sentence in doubts:
-        warnings.warn(sentence, ModelWarning, stacklevel=2)
+        warnings.warn(sentence, ModelWarning, stacklevel=3)
     seconds = clock.perf_counter() - began
     posterior = posterior_from_run(run, history, problem, solver, records, sampler, seconds)
     return replace(posterior, errors=errors, doubts=tuple(doubts), **checks)
@@ -140,11 +160,10 @@ def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sa
 
 
 class _Checkpoint(NamedTuple):
-    """Where and how often a run is saved."""
+    """Where a run is saved."""
 
     path: Path | None
     fingerprint: str
-    seconds: float
 
     def load(self) -> tuple[IBISState, History] | None:
         if self.path is None or not self.path.exists():
@@ -158,22 +177,25 @@ class _Checkpoint(NamedTuple):
 
 
 def _run(
-    target: MultilevelTarget, sampler: Sampler, seed: int, keep: _Checkpoint, progress: bool, notice: Notice | None
+    target: MultilevelTarget, sampler: Sampler, options: _RunOptions, keep: _Checkpoint
 ) -> tuple[IBISState, History]:
     """Start or resume, and process all samples."""
     saved = keep.load()
     if saved is not None:
         run, history = adaptive_substeps.restored(saved[0], target), saved[1]
     else:
-        run, history = ibis.start(target, sampler, seed, first_level(target)), History(sampler.islands)
-    with ProgressBar(progress, target.samples, sampler) as bar:
+        run, history = ibis.start(target, sampler, options.seed, first_level(target)), History(sampler.islands)
+    with ProgressBar(options.progress, target.samples, sampler) as bar:
 
         def tell(run: IBISState, step: StepInfo) -> None:
             bar.update(run, step)
-            if notice is not None:
-                notice(run, step)
+            if options.notice is not None:
+                options.notice(run, step)
 
-        run = sample_all(run, history, target, sampler, tell, lambda run: keep.save(run, history), keep.seconds)
+        def save(run: IBISState) -> None:
+            keep.save(run, history)
+
+        run = sample_all(run, history, target, sampler, tell, save, options.checkpoint_seconds)
     return run, history
 
 

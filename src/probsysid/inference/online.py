@@ -1,21 +1,21 @@
-"""Identification while the data come in.
+"""Online identification, sample by sample or block by block.
 
     online = Identifier(model, priors=..., noise=..., initial=..., dt=0.01)
     online.update({"force": F_t}, {"position": y_t})      # one sample, or arrays with several
     online.posterior.table()
     online.save("state.npz"); online = Identifier.load("state.npz")
 
-`update` comes back when the samples are in the posterior: usually after milliseconds, but where particles are
-rejuvenated, the filter goes over all samples so far again.  A program that must not wait calls `submit` instead: the
-samples are queued, and a thread of its own brings them in.
+`update` returns when the samples are in the posterior: usually after milliseconds, but a rejuvenation filters all
+samples so far again.  A program that must not wait calls `submit` instead: the samples are queued and processed by a
+background thread.
 
     with Identifier(...) as online:
         for F_t, y_t in sensor:
-            online.submit({"force": F_t}, {"position": y_t})  # at once
-            online.lag, online.posterior                      # samples not in yet; the posterior given all others
+            online.submit({"force": F_t}, {"position": y_t})  # returns at once
+            online.lag, online.posterior                      # samples still queued; the posterior given all others
 
-The posterior at any snapshot is the one that a batch run over the same samples with the same seed gives: both call the
-same code, and no random decision depends on how samples were portioned.
+The posterior equals that of a batch run over the same samples with the same seed, at any time: both call the same code,
+and no random decision depends on the portions in which samples arrive.
 """
 
 import threading
@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -51,14 +51,14 @@ from probsysid.targets.stream_target import SampleBlock, StreamTarget, Word, joi
 
 
 class Snapshot(NamedTuple):
-    """How far an identification has come.  It is replaced as a whole, never changed: whoever looks, sees one that is
-    consistent, and whoever is interrupted leaves one."""
+    """The progress of an identification.  It is replaced as a whole and never changed, so that other threads see a
+    consistent one, and an interruption leaves one."""
 
     run: IBISState
     history: History
-    """Up to some step."""
+    """Of the steps before `later`."""
     later: Any
-    """The steps after that: the last one, and those before it in the same form."""
+    """Further steps as a linked list: the last one, and those before it."""
     seconds: float
 
     def after(self, run: IBISState, step: StepInfo, seconds: float) -> "Snapshot":
@@ -123,23 +123,23 @@ class Identifier:
         self._snapshot = snapshot
         self._queue: deque[SampleBlock] = deque()
         self._changing = threading.Lock()
-        """Held while samples or results change hands, never while anything is computed from them."""
+        """Held while samples or results are handed over, never while anything is computed."""
         self._background = BackgroundWorker(self._step)
 
     @property
     def samples(self) -> int:
-        """How many samples have come in."""
+        """The number of samples received."""
         with self._changing:
             return self._end
 
     @property
     def lag(self) -> int:
-        """How many of them are not in the posterior yet."""
+        """The number of samples that are not in the posterior yet."""
         return self.samples - self._snapshot.run.samples
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior given all samples so far, but for the last `lag`."""
+        """The posterior given all samples but the last `lag`."""
         with self._changing:
             self._snapshot = snapshot = self._snapshot.gathered()
             stream, count = self._stream, snapshot.run.samples
@@ -150,7 +150,7 @@ class Identifier:
         )
 
     def update(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """Bring in one sample (numbers) or several (arrays of one length); NaN outputs are missing.
+        """Process one sample (numbers) or several (arrays of one length); NaN outputs are missing.
 
         Nothing is taken in if anything is wrong with the values.  If sampling fails, the samples are kept and the
         state before them, too.
@@ -159,7 +159,7 @@ class Identifier:
         self._background.here()
 
     def submit(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """As `update`, without waiting: the samples are queued, and a thread brings them in.
+        """As `update`, without waiting: the samples are queued and processed by a background thread.
 
         If sampling has failed since the last call, this one says so; its samples are queued all the same.
         """
@@ -168,7 +168,7 @@ class Identifier:
         self._background.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until all samples are in the posterior, or so many seconds; whether they are."""
+        """Wait until all samples are in the posterior, at most `timeout` seconds; returns whether they are."""
         if timeout is None:
             self._background.here()
         elif self.lag:
@@ -177,9 +177,10 @@ class Identifier:
         return self._background.wait(timeout) and self.lag == 0
 
     def close(self, *, wait: bool = True) -> None:
-        """End the thread of `submit`, after all samples are in the posterior or, without waiting, as soon as may be.
+        """End the thread of `submit`, after all samples are in the posterior or, without waiting, as soon as possible.
 
-        What is not in then is still here: `save` writes it down, and the next `update`, `submit` or `wait` goes on.
+        Samples that are still queued are kept: `save` stores them, and the next `update`, `submit` or `wait` processes
+        them.
         """
         try:
             if wait:
@@ -187,7 +188,7 @@ class Identifier:
         finally:
             self._background.stop(wait=wait)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Identifier":
         return self
 
     def __exit__(
@@ -196,7 +197,7 @@ class Identifier:
         self.close(wait=kind is None)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a file, in one piece; samples that are not in the posterior yet, too."""
+        """Write everything to a file, atomically, queued samples included."""
         with self._changing:
             self._snapshot = snapshot = self._snapshot.gathered()
             stream, queue = self._stream, self._waiting()
@@ -208,7 +209,7 @@ class Identifier:
 
     @classmethod
     def load(cls, path: str | Path, *, executor: Executor | None = None) -> "Identifier":
-        """Go on from a file that `save` wrote.  The model in it is Python code: load only files you trust."""
+        """Resume from a file that `save` wrote.  The model in it is Python code: load only files you trust."""
         run, history, extra = disk.unpack(Path(path))
         if "options" not in extra:
             raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
@@ -242,7 +243,7 @@ class Identifier:
             self._queue.append(SampleBlock(self._end, count, channels))
 
     def _step(self) -> bool:
-        """Bring in one stretch of samples, at most up to the next rejuvenation; whether there was anything to do."""
+        """Process a range of samples, at most up to the next rejuvenation; returns whether there was one."""
         began = clock.perf_counter()
         with self._changing:
             if queue := self._waiting():
@@ -259,11 +260,11 @@ class Identifier:
 
     @property
     def _end(self) -> int:
-        """How many samples there are with those in the queue."""
+        """The number of samples, queued ones included."""
         return self._queue[-1].first + self._queue[-1].samples if self._queue else self._stream.count
 
     def _waiting(self) -> list[SampleBlock]:
-        """The queue without what is in the stream already: somebody may have been interrupted in between."""
+        """The queue without blocks that are in the stream already, after an interruption in between."""
         return [block for block in self._queue if block.first >= self._stream.count]
 
 

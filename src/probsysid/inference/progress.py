@@ -1,7 +1,6 @@
-"""A line on the terminal while a run is going; nothing elsewhere."""
+"""A progress bar on the terminal; nothing elsewhere."""
 
 from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -30,7 +29,7 @@ class ProgressBar:
         )
         self.task = self.progress.add_task("samples", total=samples, status="")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "ProgressBar":
         self.progress.start()
         return self
 

@@ -8,7 +8,7 @@ solution.plot("solution.png")
 
 An uncertain initial value stays out of the filter, which would condition it on the ODE (docs/decisions.md).  The ODE is
 solved from the mean and from one standard deviation to either side instead; half the difference of two such solutions
-tells how the deviation grows or decays, and is a further, independent column of the factor.
+shows how the deviation grows or decays, and is a further, independent column of the factor.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
 from probsysid.model.initial_state import initial_moments
@@ -47,7 +48,7 @@ def solve(
     initial: Mapping[str, Any] | None = None,
     solver: Solver = Solver(),
 ) -> "Solution":
-    """Integrate a model for given parameters; measured outputs, if there are any, are not looked at.
+    """Integrate a model for given parameters; measured outputs, if there are any, are ignored.
 
     Args:
         model: the ODE.
@@ -95,7 +96,7 @@ def _particles(model: Model, parameters: Mapping[str, float], initial: Mapping[s
 class SolutionMoments(NamedTuple):
     """The Gaussian around the solution from the mean start."""
 
-    mean: Float[Array, "time D"]
+    mean: Float[Numbers, "time D"]
     factor: Float[Array, "time D column"]
     """A column for each component of the filter, then one for each uncertain initial value."""
 

@@ -24,6 +24,7 @@ from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.model.namespaces import Namespace, RecordingNamespace, used_names
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
@@ -100,7 +101,7 @@ class Model:
 
     def highest_derivatives(
         self, physical: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]
-    ) -> list[Float[Array, ""]]:
+    ) -> list[Float[Numbers, ""]]:
         """The dynamics at one point, in the order of the coordinates."""
         return self._evaluate(self._dynamics_program, physical, inputs, parameters)
 
@@ -110,7 +111,7 @@ class Model:
         highest: Sequence[Any],
         inputs: Sequence[Any],
         parameters: Mapping[str, Any],
-    ) -> list[Float[Array, ""]]:
+    ) -> list[Float[Numbers, ""]]:
         """The outputs at one point, in the order of `output_names`."""
         return self._evaluate(self._outputs_program, (*physical, *highest), inputs, parameters)
 
@@ -127,7 +128,7 @@ class Model:
 
     def _evaluate(
         self, program: ClosedJaxpr, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]
-    ) -> list[Float[Array, ""]]:
+    ) -> list[Float[Numbers, ""]]:
         """A model function by its recorded operations.
 
         The filter evaluates it and its derivatives hundreds of times while it is traced; running the user's Python

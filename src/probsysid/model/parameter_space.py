@@ -21,6 +21,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
 from probsysid._internal.packed_tree import TreeSpec
 
@@ -30,7 +31,7 @@ Theta = Float[Array, "dimension particle"]
 QuantityName = str | tuple[str, ...]
 """A tuple names several numbers with a joint prior."""
 
-FreeVector = Float[Array, "dimension"]
+FreeVector = Float[Numbers, "dimension"]
 """One particle in unconstrained coordinates."""
 
 
@@ -122,12 +123,12 @@ class ParameterSpace:
         """The name of every quantity; those with a joint prior one by one."""
         return tuple(n for site in self.sites for n in (site.name if isinstance(site.name, tuple) else (site.name,)))
 
-    def values(self, theta: Theta | np.ndarray) -> dict[str, Array]:
+    def values(self, theta: Float[Numbers, "dimension particle"]) -> dict[str, Array]:
         """Constrained values by name, in the order in which the priors were given; particle axis last."""
         found = self.program(_values)(theta)  # JAX sorts dictionaries by key
         return {name: found[name] for name in self.names}
 
-    def log_prior(self, theta: Theta | np.ndarray) -> Float[Array, " particle"]:
+    def log_prior(self, theta: Float[Numbers, "dimension particle"]) -> Float[Array, " particle"]:
         """Log density in unconstrained coordinates."""
         return self.program(_log_prior)(theta)
 

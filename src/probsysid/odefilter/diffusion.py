@@ -9,7 +9,7 @@ from its Jacobian (`residual_variance_ratio`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +32,7 @@ class UnitVariance(NamedTuple):
     """From the newest step's process noise alone."""
 
 
+@runtime_checkable
 class Diffusion(Protocol):
     """An estimator of one coordinate's squared diffusion from its ODE residuals."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.model.particle import Particle
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
@@ -39,7 +40,7 @@ LARGEST = 64
 ENERGY = -1
 """Watch the energy instead of an output."""
 
-Packed = Float[Array, "state particle"]
+Packed = Float[Numbers, "state particle"]
 """A filter state as one array, for storing and resampling.  Its last two rows are the sum of all energies so far but
 the newest, and the newest energy: a sweep over all data needs nothing else."""
 

@@ -15,7 +15,7 @@ from math import comb, factorial
 import numpy as np
 from jaxtyping import Float
 
-Matrix = Float[np.ndarray, "q+1 q+1"]
+Matrix = Float[np.ndarray, "component component"]
 
 
 def transition(smoothness: int) -> Matrix:
@@ -46,7 +46,7 @@ def process_factor(smoothness: int) -> Matrix:
     return factor
 
 
-def scale(smoothness: int, step: float | np.ndarray) -> Float[np.ndarray, "*step q+1"]:
+def scale(smoothness: int, step: float | np.ndarray) -> Float[np.ndarray, "*step component"]:
     """The Nordsieck scale of each component, for one step length or many: physical = scale * scaled."""
     q = smoothness
     return np.stack([step ** (q - i + 0.5) / factorial(q - i) for i in range(q + 1)], axis=-1)

@@ -7,7 +7,7 @@ the measured position never corrects the velocity, and parameter estimates are b
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -71,6 +71,7 @@ def jacobian_matrix(
     return values, jnp.where(np.array(pattern, dtype=bool), compressed[:, colour], 0.0)
 
 
+@runtime_checkable
 class Linearisation(Protocol):
     """How the vector field's dependence on the state enters the filter."""
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.packed_tree import TreeSpec
 from probsysid.odefilter.interval_data import IntervalData
 
@@ -19,7 +20,7 @@ from probsysid.odefilter.interval_data import IntervalData
 class PackedSamples:
     """The `IntervalData` of many samples in one matrix, as the filter takes it."""
 
-    numbers: Float[np.ndarray, "sample number"]
+    numbers: Float[Numbers, "sample number"]
     form: TreeSpec
     """Tree, shapes and types of one sample."""
 

@@ -1,10 +1,10 @@
-"""How large the processor's cache is: blocks of particles are to fit into it."""
+"""The size of the processor's first-level cache, into which blocks of particles should fit."""
 
 from functools import lru_cache
 from pathlib import Path
 
 USUAL = 32 * 1024
-"""Bytes of most processors' first-level data cache, where the system does not tell."""
+"""Bytes of most processors' first-level data cache, where the system does not say."""
 
 LINUX = Path("/sys/devices/system/cpu/cpu0/cache")
 

@@ -75,7 +75,7 @@ def _observed(posterior: "Posterior") -> dict[str, np.ndarray]:
 
 
 def _statistics(posterior: "Posterior") -> xr.Dataset:
-    """What the sampler went through; it has no value per draw, hence dimensions of its own."""
+    """Statistics of the sampler; it has no value per draw, hence dimensions of its own."""
     table = posterior.history.table()
     return xr.Dataset(
         {

@@ -8,7 +8,7 @@ Draws are quasi-random (`qmc.py`): their means are far less uncertain than their
 from the weights alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -65,8 +65,21 @@ EVEN = 3.0
 FEWEST = 64
 
 
-def refine(posterior: "Posterior", draws: int, seed: int, executor: Executor) -> "Posterior":
-    """The same posterior with fresh weighted draws in place of its particles."""
+def refine(
+    posterior: "Posterior",
+    draws: int,
+    seed: int,
+    executor: Executor,
+    *,
+    first_fit: "FirstFit | None" = None,
+    second_fit: "SecondFit | None" = None,
+) -> "Posterior":
+    """The same posterior with fresh weighted draws in place of its particles.
+
+    Draws come from `first_fit` (`close_proposal` by default) and, where their weights have a heavy tail, again from
+    `second_fit` (`wide_proposal`).
+    """
+    first_fit, second_fit = first_fit or close_proposal, second_fit or wide_proposal
     if not is_whole(draws) or draws < FEWEST:
         raise InputError(f"draws is {draws!r}; it must be a whole number, {FEWEST} or more.")
     if not posterior.records:
@@ -74,10 +87,10 @@ def refine(posterior: "Posterior", draws: int, seed: int, executor: Executor) ->
     target = LogTarget(posterior, executor)
     random = np.random.default_rng([seed, 6])
     count = -(-draws // PARTS) * PARTS
-    fresh = ImportanceSample.of([_close_to(posterior, target, random, draws // TRIALS)], target, random, count, PARTS)
+    fresh = ImportanceSample.of([first_fit(posterior, target, random, draws // TRIALS)], target, random, count, PARTS)
     weights, shape = _weights(fresh.ratios)
     if shape >= HEAVY:
-        fresh = ImportanceSample.of([_wider(posterior, fresh, random)], target, random, count, PARTS)
+        fresh = ImportanceSample.of([second_fit(posterior, fresh, random)], target, random, count, PARTS)
         weights, shape = _weights(fresh.ratios)
     if shape >= UNRELIABLE:
         raise SamplingError(
@@ -110,6 +123,10 @@ def _weights(ratios: np.ndarray) -> tuple[np.ndarray, float]:
         return exact, 0.0
     tamed, shape = smoothed(ratios)
     return tamed if shape >= HEAVY else exact, shape
+
+
+FirstFit = Callable[["Posterior", "LogTarget", np.random.Generator, int], MixtureDensity]
+SecondFit = Callable[["Posterior", "ImportanceSample", np.random.Generator], MixtureDensity]
 
 
 class LogTarget:
@@ -185,7 +202,9 @@ class ImportanceSample:
         return float(np.exp(-excess))
 
 
-def _close_to(posterior: "Posterior", target: LogTarget, random: np.random.Generator, wanted: int) -> MixtureDensity:
+def close_proposal(
+    posterior: "Posterior", target: LogTarget, random: np.random.Generator, wanted: int
+) -> MixtureDensity:
     """A distribution close to the posterior: fitted to the particles, tried, and refitted to the pilot draws."""
     count = -(-max(wanted, target.portion) // target.portion) * target.portion
     particles, weights = posterior.theta, posterior.weights
@@ -200,7 +219,7 @@ def _close_to(posterior: "Posterior", target: LogTarget, random: np.random.Gener
     return sources[0]
 
 
-def _wider(posterior: "Posterior", draws: "ImportanceSample", random: np.random.Generator) -> MixtureDensity:
+def wide_proposal(posterior: "Posterior", draws: "ImportanceSample", random: np.random.Generator) -> MixtureDensity:
     """A distribution with wide tails, fitted to the many draws that there are by now."""
     best, _ = _best(WIDE, draws, random, posterior.theta, posterior.weights)
     return _fitted(best, random, *_pooled(draws, posterior.theta, posterior.weights))

@@ -48,7 +48,7 @@ class Posterior:
         settings: how the posterior was computed.
     """
 
-    values: dict[str, Float[np.ndarray, "*shape particle"]]
+    values: dict[str, Float[np.ndarray, "*_shape particle"]]
     theta: Float[np.ndarray, "dimension particle"]
     """Particles in unconstrained coordinates."""
     weights: Float[np.ndarray, " particle"]
@@ -59,7 +59,7 @@ class Posterior:
     setup: Setup = Setup()
     """The problem and the solver."""
     records: tuple[Record, ...] = ()
-    errors: tuple[Float[np.ndarray, "sample output"], ...] = ()
+    errors: tuple[Float[np.ndarray, "_sample output"], ...] = ()
     """One-step prediction errors in units of their standard deviation, for each record; empty for a stream."""
     doubts: tuple[str, ...] = ()
     check: SolverCheck | None = None

@@ -53,7 +53,7 @@ def predict(
     return xr.Dataset(variables, coords={"time": record.time}, attrs={"level": level})
 
 
-def _parameters(posterior: "Posterior", chosen: np.ndarray) -> dict[str, Float[np.ndarray, "*shape draw"]]:
+def _parameters(posterior: "Posterior", chosen: np.ndarray) -> dict[str, Float[np.ndarray, "*_shape draw"]]:
     """The model's parameters for some particles, fixed ones included."""
     problem = posterior.setup.problem
     return {

@@ -1,7 +1,7 @@
 """Pareto-smoothed importance weights (Vehtari, Simpson, Gelman, Yao and Gabry 2024).
 
-ArviZ has them, too, and the tests hold the two equal; but it takes longer to import than the programs of a run take to
-load, and every run needs this one function.
+ArviZ has them, too, and the tests hold the two equal; but it takes longer to import than a run's programs take to load,
+and every run needs this one function.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ SPREAD = 3.0
 """How wide Zhang and Stephens' (2009) prior of the fit is."""
 
 PRIOR_SHAPE, PRIOR_SAMPLES = 0.5, 10
-"""The shape that the fit is pulled towards, with the weight of so many observations (Vehtari et al. 2024)."""
+"""The shape towards which the fit is shrunk, with the weight of this many observations (Vehtari et al. 2024)."""
 
 
 class Pareto(NamedTuple):

@@ -130,7 +130,7 @@ class Scores:
 
 def simulate(
     model: Model,
-    parameters: Mapping[str, Float[np.ndarray, "*shape particle"]],
+    parameters: Mapping[str, Float[np.ndarray, "*_shape particle"]],
     initial: Float[np.ndarray, "component particle"],
     record: Record,
     steps: int | None = None,

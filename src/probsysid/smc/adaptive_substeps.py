@@ -11,7 +11,7 @@ All decisions depend on the samples so far only, so that a stream takes the same
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,6 +38,7 @@ SPARE = 0.002
 """The same for the coarser level."""
 
 
+@runtime_checkable
 class MultilevelTarget(Target, Protocol):
     """A target that comes in levels."""
 

@@ -1,8 +1,4 @@
-"""Runs on disk: written in one piece or not at all, read only by the run they belong to, held by one process.
-
-A checkpoint is a NumPy archive.  It is written beside its final name, flushed to the disk and renamed: whoever is
-killed at any moment leaves either the old one or the new one.
-"""
+"""Checkpoints: the state of a run and its history as a NumPy archive, read only by the run they belong to."""
 
 import io
 import json

@@ -17,6 +17,7 @@ from probsysid._internal.statistics import effective_sample_size, log_mean_exp
 from probsysid.smc.moves import Move
 
 Ratios = Float[np.ndarray, "population member"]
+ProposalRatios = Float[np.ndarray, "population proposal"]
 
 ENOUGH = 0.5
 """Effective sample size that the proposals must reach, as a fraction of the particles."""
@@ -27,9 +28,9 @@ class ProposalEvidence(NamedTuple):
 
     move: Move | None = None
     particles: Any = None
-    proposals: tuple[Ratios, ...] = ()
+    proposals: tuple[ProposalRatios, ...] = ()
 
-    def with_more(self, move: Move, particles: Ratios, proposals: Ratios) -> "ProposalEvidence":
+    def with_more(self, move: Move, particles: Ratios, proposals: ProposalRatios) -> "ProposalEvidence":
         """With the ratios of one more move.  Only the last kind of move counts: earlier ones fitted poorly."""
         if not move.independent:
             return self
@@ -49,7 +50,7 @@ class ProposalEvidence(NamedTuple):
         return found if spread(found) < spread(product) else product
 
 
-def proposal_ess(particles: Ratios, proposals: Float[np.ndarray, "population proposal"]) -> float:
+def proposal_ess(particles: Ratios, proposals: ProposalRatios) -> float:
     """Effective sample size of the proposals, judged by themselves and by the particles, whichever is smaller: the
     posterior mean of target / q is the mean of its square under q."""
     by_proposals = float(effective_sample_size(proposals.reshape(1, -1))[0])

@@ -31,7 +31,7 @@ SHORTEST = 8
 
 
 class StepInfo(NamedTuple):
-    """What one call of `absorb` went through, sample by sample."""
+    """What one call of `step` did, sample by sample."""
 
     ess: Float[np.ndarray, "sample island"]
     evidence: Float[np.ndarray, "sample island"]

@@ -1,6 +1,6 @@
 """The Metropolis-Hastings step, for all particles at once, and the tempered target it leaves invariant.
 
-While a sample with energy E is being brought in, the invariant density is
+While a sample with energy E is being tempered in, the invariant density is
 
     prior * likelihood of the samples before * exp(-exponent * E).
 
@@ -24,7 +24,7 @@ Members = Float[np.ndarray, "population member"]
 
 
 class ParticleBatch(NamedTuple):
-    """Particles with everything that is known at them while a sample is being brought in."""
+    """Particles with everything that is known at them while a sample is being tempered in."""
 
     theta: Float[np.ndarray, "dimension population member"]
     likelihood: Members
@@ -60,7 +60,7 @@ class ParticleBatch(NamedTuple):
             np.where(accepted, proposed.theta, self.theta),
             np.where(accepted, proposed.likelihood, self.likelihood),
             np.where(accepted, proposed.energy, self.energy),
-            # on the host, which has looked at the new states anyway: asking several devices for it takes longer
+            # on the host, which has the new states anyway: selecting on several devices takes longer
             jax.tree.map(lambda new, old: np.where(flat, np.asarray(new), np.asarray(old)), proposed.state, self.state),
             np.where(accepted, proposed.log_prior, self.log_prior),
             np.where(accepted, proposed.log_proposal, self.log_proposal),

@@ -25,6 +25,7 @@ from probsysid.smc.proposals import (
 )
 
 
+@runtime_checkable
 class Move(Protocol):
     """An MCMC kernel.  `fit` sees the weighted particles before resampling, `propose` the current ones."""
 

@@ -29,22 +29,22 @@ class Sampler:
 
     Args:
         particles: how many, over all islands.
-        ess: rejuvenate when the effective number of particles, over all islands, falls under this share of them.
-        move: how copies get lives of their own: an object from `probsysid.smc.moves`, or `"default"`,
-            `"gaussian"`, `"student"`, `"mixture"`, `"random-walk"`.
+        ess: rejuvenate when the effective number of particles, over all islands, falls below this fraction.
+        move: the MCMC kernel that diversifies resampled particles: an object from `probsysid.smc.moves`, or
+            `"default"`, `"gaussian"`, `"student"`, `"mixture"`, `"random-walk"`.
         resampling: an object from `probsysid.smc.resampling`, or `"systematic"`, `"stratified"`, `"residual"`,
             `"multinomial"`.
-        islands: samplers run side by side, which share nothing but proposals; their spread gives the error of the
+        islands: samplers run in parallel, which share nothing but proposals; their spread gives the error of the
             evidence.
-        moved: moves are repeated until this share of the particles has moved ...
+        moved: moves are repeated until this fraction of the particles has moved ...
         max_moves: ... or this many times.
-        bridge: a sample that takes the effective size under this share of the threshold is brought in by tempering.
+        bridge: a sample that takes the effective size below this fraction of the threshold is tempered.
         chain: 1, or the length of chains of the waste-free variant (Dau and Chopin 2022), which keeps every
             particle of every move.
         cross_fit: let each island be two halves that resample apart, and fit the proposals that move a half to other
-            halves: keeps particles from leaving narrow places too easily.  Islands of fewer than 8, and those that
+            halves: keeps particles from leaving narrow regions too easily.  Islands of fewer than 8, and those that
             cannot be halved, stay whole.
-        path: `"data"` brings in one sample after the other; `"likelihood"` tempers the likelihood of all.
+        path: `"data"` processes one sample after the other; `"likelihood"` tempers the likelihood of all.
     """
 
     particles: int = 1024
@@ -78,7 +78,7 @@ class Sampler:
     @classmethod
     def paper(cls, **changes: Any) -> "Sampler":
         """The choices of Longbottom, Champneys and Rogers, with the acceptance ratio complete: one Gaussian
-        independent proposal a rejuvenation, multinomial resampling, one island.
+        independent proposal per rejuvenation, multinomial resampling, one island.
         """
         chosen = cls(move=moves.PAPER, resampling=Multinomial(), islands=1, max_moves=1, cross_fit=False)
         return replace(chosen, **changes)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -99,6 +99,7 @@ def stack_mixtures(mixtures: Sequence[MixtureDensity]) -> MixtureDensity:
     )
 
 
+@runtime_checkable
 class Proposal(Protocol):
     """A family of distributions that can be fitted to weighted particles."""
 

@@ -23,7 +23,7 @@ class Rejuvenation(NamedTuple):
 
     sample: int
     share: float
-    """How much of that sample's likelihood had been brought in; 1 unless it was tempered."""
+    """Tempering exponent of that sample's likelihood; 1 unless it was tempered."""
     ess: float
     """Effective number of particles before."""
     moves: int

@@ -5,7 +5,7 @@ copies of particle n is count * weight n.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ Weights = Float[np.ndarray, " member"]
 Indices = Int[np.ndarray, " count"]
 
 
+@runtime_checkable
 class Resampling(Protocol):
     """A scheme that picks ancestors."""
 

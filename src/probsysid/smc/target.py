@@ -1,6 +1,6 @@
 """The interface between sampler and problem: a prior, and energies of particles over ranges of samples."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -11,6 +11,7 @@ from probsysid.smc.weights import finite_or_lost
 Energies = Float[Array, "row particle"]
 
 
+@runtime_checkable
 class Target(Protocol):
     """A posterior that grows with every sample.
 

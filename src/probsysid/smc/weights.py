@@ -7,7 +7,7 @@ zero.  NumPy: the arrays are small, and nothing needs to be compiled.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from probsysid._internal.statistics import effective_sample_size, sizes_and_log_sums
 
@@ -25,7 +25,7 @@ class ReweightedBlock(NamedTuple):
     ess: Float[np.ndarray, "sample population"]
     log_mean: Float[np.ndarray, "sample population"]
     """Log of the mean weight: the evidence since the weights were last equal."""
-    lost: Float[np.ndarray, " sample"]
+    lost: Int[np.ndarray, " sample"]
     """Particles whose energy stopped being finite."""
 
 

@@ -89,7 +89,7 @@ class BatchTarget(FilterTarget):
 
     def one_step_errors(
         self, theta: Float[np.ndarray, "dimension particle"], weights: Float[np.ndarray, " particle"]
-    ) -> tuple[Float[np.ndarray, "sample output"], ...]:
+    ) -> tuple[Float[np.ndarray, "_sample output"], ...]:
         """For each record, the weighted mean over particles of the one-step prediction errors, in units of their
         standard deviation.  NaN where nothing was measured, and at the first sample, which is not predicted."""
         return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))

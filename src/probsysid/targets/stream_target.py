@@ -148,7 +148,7 @@ class StreamTarget(FilterTarget):
         """Add rows, and pad the last chunk with the newest."""
         count = self.count + len(new)
         padding = np.repeat(new.numbers[-1:], self.batching.whole_chunks(count) - count, axis=0)
-        old = None if self._packed is None else self._packed.numbers
+        old = None if self._packed is None else np.asarray(self._packed.numbers)  # the same buffer
         self._packed = new.changed(lambda numbers: _written(old, self.count, np.concatenate([numbers, padding])))
         self.count = count
 

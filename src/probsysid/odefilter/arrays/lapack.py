@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 
 PANEL_ENTRIES = 8192
@@ -58,7 +59,7 @@ class Lapack(SquareRootAlgebra):
         return solve_lower(lower, matrix.T, transposed=True).T
 
 
-def triangularise(rows: Float[Array, "row column"]) -> Float[Array, "row row"]:
+def triangularise(rows: Float[Numbers, "row column"]) -> Float[Array, "row row"]:
     """The lower triangular factor of the same Gaussian, with a non-negative diagonal; `rows` is square or wide.
 
     Householder reflections within a panel of rows; the panel is projected out of the rows below as in block modified

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from probsysid._internal.array_types import Numbers
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
 
@@ -84,13 +85,13 @@ class SquareRootAlgebra(ABC):
 
     # Formulas
 
-    def times(self, sparse: SparseRows, values: Float[Array, "column *more"]) -> Float[Array, "row *more"]:
+    def times(self, sparse: SparseRows, values: Float[Numbers, "column *more"]) -> Float[Array, "row *more"]:
         """A constant matrix times values."""
         return self.for_one_particle(partial(self._times, sparse))(values)
 
     def product(
-        self, matrix: Float[Array, "row inner"], other: Float[Array, "inner *more"]
-    ) -> Float[Array, "row *more"]:
+        self, matrix: Float[Numbers, "row inner"], other: Float[Numbers, "inner *more"]
+    ) -> Float[Numbers, "row *more"]:
         """`matrix @ other`."""
         return self.for_one_particle(self._product)(matrix, other)
 
@@ -98,9 +99,9 @@ class SquareRootAlgebra(ABC):
         self,
         transition: SparseRows,
         noise: Float[np.ndarray, "predicted noise"],
-        factor: Float[Array, "free free"],
-        jacobian: Float[Array, "determined physical"],
-        sigma: Float[Array, "predicted"],
+        factor: Float[Numbers, "free free"],
+        jacobian: Float[Numbers, "determined physical"],
+        sigma: Float[Numbers, "predicted"],
     ) -> Float[Array, "predicted column"]:
         """[A L, sigma sqrt(Q)] of the predicted components.
 
@@ -117,10 +118,10 @@ class SquareRootAlgebra(ABC):
 
     def condition(
         self,
-        residual_rows: Float[Array, "residual column"],
-        residuals: Float[Array, "residual"],
-        rows: Float[Array, "row column"],
-        means: Float[Array, "row"],
+        residual_rows: Float[Numbers, "residual column"],
+        residuals: Float[Numbers, "residual"],
+        rows: Float[Numbers, "row column"],
+        means: Float[Numbers, "row"],
     ) -> tuple[Float[Array, "row row"], Float[Array, "row"]]:
         """Condition exactly (without noise) on all residuals being zero: a lower triangular factor, and the means.
 
@@ -130,11 +131,11 @@ class SquareRootAlgebra(ABC):
 
     def condition_on_rate(
         self,
-        rows: Float[Array, "predicted column"],
-        slopes: Float[Array, "rate physical"],
-        spread: Float[Array, "rate rate"],
-        residuals: Float[Array, "rate"],
-        means: Float[Array, "free"],
+        rows: Float[Numbers, "predicted column"],
+        slopes: Float[Numbers, "rate physical"],
+        spread: Float[Numbers, "rate noise"],
+        residuals: Float[Numbers, "rate"],
+        means: Float[Numbers, "free"],
     ) -> tuple[Float[Array, "free free"], Float[Array, "free"]]:
         """Condition on the linearised ODE: rate = slopes @ physical, up to noise with the factor `spread`.
 
@@ -155,12 +156,12 @@ class SquareRootAlgebra(ABC):
 
     def observe(
         self,
-        output_rows: Float[Array, "output column"],
-        predictions: Float[Array, "output"],
-        observations: Float[Array, "output"],
-        noise: Float[Array, "output"],
-        rows: Float[Array, "row column"],
-        means: Float[Array, "row"],
+        output_rows: Float[Numbers, "output column"],
+        predictions: Float[Numbers, "output"],
+        observations: Float[Numbers, "output"],
+        noise: Float[Numbers, "output"],
+        rows: Float[Numbers, "row column"],
+        means: Float[Numbers, "row"],
     ) -> tuple[Float[Array, ""], Innovation, Float[Array, "row column"], Float[Array, "row"]]:
         """Condition on noisy observations of outputs, one after the other; a missing one (NaN) changes nothing.
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
@@ -347,7 +348,7 @@ class ArrayFilter(ODEFilter):
 
 
 def residual_variance_ratios(
-    layout: Layout, jacobian: Float[Array, "coordinate physical"], algebra: SquareRootAlgebra
+    layout: Layout, jacobian: Float[Numbers, "coordinate physical"], algebra: SquareRootAlgebra
 ) -> Float[Array, "coordinate"]:
     """`unrolled.step.residual_variance_ratio` of all coordinates."""
     physical, highest = np.array(layout.physical), np.array(layout.highest)

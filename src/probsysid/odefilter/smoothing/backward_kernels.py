@@ -11,25 +11,24 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
 from probsysid.odefilter.arrays.lapack import Lapack
 from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional, SparseRows, SquareRootAlgebra, Transition
 from probsysid.odefilter.filter import map_blocks
 from probsysid.odefilter.layout import Layout
 
-Numbers = np.ndarray | Array
-
 CACHE = 2**17
 """Bytes that the largest matrices of a block may take."""
 
 
 class GaussianPath(NamedTuple):
-    """Marginal means and factors of all components, at every point and for every particle."""
+    """Marginal means and factors of all components for every particle, at every point or, without that axis, at one."""
 
-    mean: Float[Numbers, "point D particle"]
-    factor: Float[Numbers, "point D D particle"]
+    mean: Float[Numbers, "*point D particle"]
+    factor: Float[Numbers, "*point D D particle"]
 
     @property
     def sd(self) -> Float[Numbers, "point D particle"]:

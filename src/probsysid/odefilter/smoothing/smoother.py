@@ -21,12 +21,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Bool, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.ode_filter import ODEFilter
-from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, Numbers, StateSpaceOps
+from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK, ChunkBuffer, chunk_length, padded_slice
 from probsysid.odefilter.smoothing.trajectory import ChunkStart, Trajectory, filter_chunks, refilter, step_times
 

@@ -126,7 +126,7 @@ def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
 
 
 def find_doubts(
-    errors: Sequence[Float[np.ndarray, "sample output"]],
+    errors: Sequence[Float[np.ndarray, "_sample output"]],
     outputs: Sequence[str],
     noise: Mapping[str, Any],
     fixed_steps: bool,

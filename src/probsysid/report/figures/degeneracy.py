@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
 from probsysid.report.figures.style import MEASURED, POSTERIOR, TRUTH, legend, panels
 
 
 def plot_degeneracy(
-    samples: Float[np.ndarray, " sample"],
+    samples: Int[np.ndarray, " sample"],
     paths: Float[np.ndarray, "draw sample"],
     measured: Float[np.ndarray, " sample"],
     ess: Float[np.ndarray, " sample"],

@@ -1,0 +1,7 @@
+"""Array types that several folders name in their signatures."""
+
+import numpy as np
+from jaxtyping import Array
+
+Numbers = np.ndarray | Array
+"""An array of NumPy, on the host, or of JAX, on a device or traced: `Float[Numbers, "state particle"]`."""
