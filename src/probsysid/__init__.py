@@ -5,7 +5,7 @@ from probsysid._internal import jax_setup
 jax_setup.configure()
 
 from probsysid import dist  # noqa: E402
-from probsysid._internal.errors import InputError, ModelWarning, SamplingError  # noqa: E402
+from probsysid._internal.errors import InputError, ModelWarning, SamplingError, SamplingWarning  # noqa: E402
 from probsysid._version import __version__  # noqa: E402
 from probsysid.data.record import Record  # noqa: E402
 from probsysid.inference.identify import identify  # noqa: E402
@@ -33,6 +33,7 @@ __all__ = [
     "Record",
     "Sampler",
     "SamplingError",
+    "SamplingWarning",
     "Solution",
     "Solver",
     "Threads",

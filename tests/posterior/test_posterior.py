@@ -37,7 +37,7 @@ def test_table(posterior: ps.Posterior) -> None:
     table = posterior.table()
     assert table.index.name == "parameter"
     assert list(table.index) == [*duffing.options()["priors"], "noise.position"]  # as given, not as JAX sorts them
-    assert list(table.columns) == ["mean", "sd", "q05", "q95", "unit", "prior", "flags"]
+    assert list(table.columns) == ["mean", "sd", "q05", "q95", "r_hat", "ess", "unit", "prior", "flags"]
     assert table.loc["m", "unit"] == "kg"
     assert table.loc["noise.position", "unit"] == "m"
     assert table.loc["m", "prior"] == "LogNormal(loc=0, scale=0.3)"

@@ -54,7 +54,7 @@ level = 0.02
 h = "Normal(0, 0.1)"
 
 [sampler]
-particles = 64
+particles = 256
 
 [report]
 draws = 32

@@ -185,7 +185,7 @@ def test_remarks_are_whole_on_a_narrow_terminal(
 ) -> None:
     _, _, (found,) = loaded()
     frame = found.table().assign(flags="tied to b (0.98)")
-    flagged: Any = SimpleNamespace(**vars(found), table=lambda: frame)
+    flagged: Any = SimpleNamespace(**vars(found), table=lambda: frame, trusted=True)
     monkeypatch.setenv("COLUMNS", "60")
     commands.show_results([flagged])
     assert "a: tied to b (0.98)" in capsys.readouterr().out
@@ -281,7 +281,7 @@ def test_the_version_is_told() -> None:
 
 
 def test_a_mistake_at_the_shell_has_no_traceback(tmp_path: Path) -> None:
-    study = write_study(tmp_path, STUDY.replace("particles = 64", "particle = 64"))
+    study = write_study(tmp_path, STUDY.replace("particles = 256", "particle = 256"))
     shell = subprocess.run(
         [sys.executable, "-m", "probsysid", "fit", str(study)], capture_output=True, text=True, cwd=tmp_path
     )

@@ -170,7 +170,7 @@ def changed(old: str, new: str) -> str:
         (changed('time = "t"', 'time = "t"\nseparator = "\\n"'), "`data.separator`"),
         (changed('time = "t"', 'time = "t"\nseparator = ","\ndecimal = ","'), "both ','"),
         (changed("seed = 1", f"seed = {2**63}"), f"`seed` is {2**63}"),
-        (changed("particles = 64", "particles = 1_000_000_000"), "`sampler.particles` is 1000000000"),
+        (changed("particles = 256", "particles = 1_000_000_000"), "`sampler.particles` is 1000000000"),
         (changed('name = "lag"', f'name = "{"x" * 300}"'), "cannot be the name of a folder"),
         (STUDY + "\n[solver]\ndiffusion = -1\n", "`solver.diffusion` is -1"),
     ],

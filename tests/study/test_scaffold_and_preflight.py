@@ -160,7 +160,7 @@ def test_check_draws_the_prior_and_names_the_time_it_takes(tmp_path: Path) -> No
     assert "lag.csv: 60 samples, dt = 0.1 s, 5.9 s; train 40, test 20" in result.stdout
     assert "simulations from the prior are typically" in result.stdout
     assert "that fits" in result.stdout
-    assert "identifying 3 unknowns from 40 samples with 64 particles will take about" in result.stdout
+    assert "identifying 3 unknowns from 40 samples with 256 particles will take about" in result.stdout
     assert (tmp_path / "lag-check.png").stat().st_size > 10_000
 
 

@@ -36,9 +36,9 @@ def problems(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("particles = 64", "particle = 64", "unknown key `sampler.particle`; did you mean `particles`?"),
-        ("particles = 64", 'particles = "many"', "`sampler.particles` is 'many'; it must be a whole number."),
-        ("particles = 64", "particles = 64.5", "`sampler.particles` is 64.5; it must be a whole number."),
+        ("particles = 256", "particle = 256", "unknown key `sampler.particle`; did you mean `particles`?"),
+        ("particles = 256", 'particles = "many"', "`sampler.particles` is 'many'; it must be a whole number."),
+        ("particles = 256", "particles = 64.5", "`sampler.particles` is 64.5; it must be a whole number."),
         ("seed = 1", "seed = -1", "`seed` is -1; it must be greater than or equal to 0."),
         ("seed = 1", "sede = 1", "unknown key `sede`; did you mean `seed`?"),
         ('file = "lag.csv"', "", "`data.file` is missing."),
@@ -86,8 +86,8 @@ def test_all_mistakes_come_at_once_with_the_number_of_the_record() -> None:
         ("[noise]\nlevel", "[noise]\nlevle", r"`noise.levle`: there is no output 'levle'.*Did you mean 'level'"),
         ('[initial]\nh = "Normal(0, 0.1)"', "", r"`initial.h` is missing"),
         ("[initial]\nh", "[initial]\ndh", r"`initial.dh`: there is no component with an initial value 'dh'"),
-        ("particles = 64", "particles = 63", r"`sampler`: 63 particles do not divide into 4 islands; take 64"),
-        ("particles = 64", 'move = "gausian"', r"`sampler`: move is 'gausian'.*Did you mean 'gaussian'"),
+        ("particles = 256", "particles = 255", r"`sampler`: 255 particles do not divide into 4 islands; take 256"),
+        ("particles = 256", 'move = "gausian"', r"`sampler`: move is 'gausian'.*Did you mean 'gaussian'"),
         ("[sampler]", "[solver]\nsmoothness = 0\n[sampler]", r"`model`: smoothness of 'h' is 0"),
         ("lag.csv", "lga.csv", r"`data`: there is no file .*lga\.csv.*Did you mean 'lag.csv'"),
         ('column = "u"', 'column = "v"', r"`data`: .*lag\.csv: there is no column 'v'; there are: t, u, y"),
@@ -118,7 +118,7 @@ def test_a_good_study(tmp_path: Path) -> None:
     assert candidate.model.parameter_names == ("a", "b")
     assert candidate.model.units["a"] == "1/s"
     assert [r.samples for r in resolved.training] == [40]
-    assert resolved.sampler.particles == 64
+    assert resolved.sampler.particles == 256
     derivative = candidate.model.highest_derivatives([0.5], [1.0], {"a": 2.0, "b": 3.0})
     assert float(derivative[0]) == 2 * (3 - 0.5)
 

@@ -20,11 +20,16 @@ class ModelWarning(UserWarning):
     """The data contradict the model; the message says how, and what to do."""
 
 
+class SamplingWarning(UserWarning):
+    """The sampling is not to be trusted; the message says why."""
+
+
 @contextmanager
 def said_later() -> Iterator[None]:
-    """Suppress `ModelWarning`, for callers that show these messages in their own output."""
+    """Suppress `ModelWarning` and `SamplingWarning`, for callers that show these messages in their own output."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)
+        warnings.simplefilter("ignore", SamplingWarning)
         yield
 
 

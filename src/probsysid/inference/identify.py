@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpyro.distributions as dist
 
-from probsysid._internal.errors import InputError, ModelWarning
+from probsysid._internal.errors import InputError, ModelWarning, SamplingWarning
 from probsysid._internal.files import locked, write_atomically
+from probsysid._internal.statistics import log_mean_exp
 from probsysid._internal.validation import is_real, is_whole
 from probsysid.data.record import Record
 from probsysid.inference.posterior_from_run import posterior_from_run
@@ -24,9 +25,11 @@ from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.posterior.diagnostics.residuals import find_doubts
+from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
 from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_model_error
 from probsysid.posterior.draws import scalars
+from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.posterior.posterior import Posterior
 from probsysid.smc import adaptive_substeps, ibis
 from probsysid.smc import checkpoint as disk
@@ -118,6 +121,9 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
             run, found = _adequate(run, history, target, sampler)
             checks = found._asdict()
         errors = _one_step_errors(run, target)
+        checks["sampling"] = _check_sampling(run, target, options.seed)
+    if not checks["sampling"].trusted:
+        warnings.warn(checks["sampling"].verdict, SamplingWarning, stacklevel=3)
     doubts = find_doubts(errors, problem.model.output_names, problem.noise, solver.substeps != "auto")
     for sentence in doubts:
         warnings.warn(sentence, ModelWarning, stacklevel=3)
@@ -157,6 +163,22 @@ def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sa
         differences["model error"] = without - adjusted.log_likelihood.ravel()
     shares = decompose(theta, adjusted.normalised_weights, values(adjusted), differences)
     return adjusted, _Checks(found, shares.to_dict(orient="index"))
+
+
+def _check_sampling(run: IBISState, target: BatchTarget, seed: int) -> SamplingCheck:
+    """Compare the populations with each other, and with as many fresh draws: one sweep over the data."""
+    space = target.problem.space
+    values = scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
+    by_population = {name: value.reshape(run.log_weights.shape) for name, value in values.items()}
+    evidence = run.evidence_by_population
+    agreement = check_populations(by_population, run.log_weights, evidence)
+    log_target = LogTarget(target.at(run.level) if target.adaptive else target, run.log_weights.size)
+    sample = fitted_sample(run.flat_theta, run.normalised_weights, log_target, np.random.default_rng([seed, 8]))
+    if sample is None:
+        return agreement
+    total = float(log_mean_exp(evidence))
+    theta, weights = run.flat_theta, run.normalised_weights
+    return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
 
 
 class _Checkpoint(NamedTuple):

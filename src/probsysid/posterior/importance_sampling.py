@@ -20,10 +20,13 @@ from probsysid._internal.errors import InputError, SamplingError
 from probsysid._internal.statistics import effective_sample_size, ess_of_weights, log_mean_exp, log_sum_exp
 from probsysid._internal.validation import is_whole
 from probsysid.parallel.executor import Executor
+from probsysid.posterior.diagnostics.sampling_check import check_populations
 from probsysid.posterior.diagnostics.solver_check import UNRELIABLE, smoothed
+from probsysid.posterior.draws import scalars
 from probsysid.posterior.qmc import quasi_random
 from probsysid.smc import weights as w
 from probsysid.smc.proposals import DegenerateParticles, MixtureDensity, MomentMatchedT, Proposal, StudentTMixture
+from probsysid.smc.target import Target
 from probsysid.targets.batch_target import BatchTarget
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ def refine(
         raise InputError(f"draws is {draws!r}; it must be a whole number, {FEWEST} or more.")
     if not posterior.records:
         raise InputError("this posterior was loaded without its records; more draws need them.")
-    target = LogTarget(posterior, executor)
+    target = LogTarget.of(posterior, executor)
     random = np.random.default_rng([seed, 6])
     count = -(-draws // PARTS) * PARTS
     fresh = ImportanceSample.of([first_fit(posterior, target, random, draws // TRIALS)], target, random, count, PARTS)
@@ -97,22 +100,32 @@ def refine(
             "no distribution was found that is close enough to the posterior for fresh draws (Pareto shape "
             f"{shape:.2g}, at most {UNRELIABLE} will do); run again with more particles."
         )
-    settings = posterior.settings
-    settings = replace(
-        settings,
-        particles=count,
-        refined_from=settings.run_particles,
-        pareto_shape=shape,
-        sweeps=(settings.sweeps * len(posterior.weights) + target.work) / count,
-    )
-    space = posterior.setup.problem.space
+    return _with_draws(posterior, fresh, weights, shape, target.work)
+
+
+def _with_draws(
+    posterior: "Posterior", fresh: "ImportanceSample", weights: np.ndarray, shape: float, work: int
+) -> "Posterior":
+    """The posterior with weighted draws in place of its particles; `work` is the number of sweeps they took."""
+    count, settings, space = len(weights), posterior.settings, posterior.setup.problem.space
+    values = {name: np.asarray(value) for name, value in space.values(fresh.theta).items()}
+    by_part = {name: value.reshape(PARTS, -1) for name, value in scalars(values).items()}
+    logs = fresh.ratios.reshape(PARTS, -1)
+    evidence = log_mean_exp(logs)
     return replace(
         posterior,
-        values={name: np.asarray(value) for name, value in space.values(fresh.theta).items()},
+        values=values,
         theta=fresh.theta,
         weights=weights,
-        evidence_by_population=log_mean_exp(fresh.ratios.reshape(PARTS, -1)),
-        settings=settings,
+        evidence_by_population=evidence,
+        sampling=check_populations(by_part, logs, evidence),
+        settings=replace(
+            settings,
+            particles=count,
+            refined_from=settings.run_particles,
+            pareto_shape=shape,
+            sweeps=(settings.sweeps * len(posterior.weights) + work) / count,
+        ),
     )
 
 
@@ -133,16 +146,21 @@ class LogTarget:
     """Log of prior times likelihood for any number of particles, in portions of the run's size, whose programs are
     compiled already."""
 
-    def __init__(self, posterior: "Posterior", executor: Executor):
-        problem, solver = posterior.setup.problem, posterior.setup.solver
-        self.portion = posterior.settings.run_particles
-        level = None
-        if posterior.settings.steps_chosen:
-            level = solver.steps.bit_length() - 1
-            solver = replace(solver, substeps="auto")
-        target = BatchTarget(problem, solver, posterior.records, self.portion, executor)
-        self.target = target if level is None else target.at(level)
+    def __init__(self, target: Target, portion: int):
+        self.target = target
+        self.portion = portion
         self.work = 0
+
+    @classmethod
+    def of(cls, posterior: "Posterior", executor: Executor) -> "LogTarget":
+        """The target that a posterior was sampled from."""
+        problem, solver = posterior.setup.problem, posterior.setup.solver
+        portion = posterior.settings.run_particles
+        if not posterior.settings.steps_chosen:
+            return cls(BatchTarget(problem, solver, posterior.records, portion, executor), portion)
+        automatic = replace(solver, substeps="auto")
+        target = BatchTarget(problem, automatic, posterior.records, portion, executor)
+        return cls(target.at(solver.steps.bit_length() - 1), portion)
 
     def __call__(self, theta: Float[np.ndarray, "dimension particle"]) -> Float[np.ndarray, " particle"]:
         self.work += theta.shape[1]
@@ -191,6 +209,11 @@ class ImportanceSample:
         """Effective over actual number of draws."""
         return float(effective_sample_size(self.ratios)) / len(self.ratios)
 
+    @property
+    def pareto_shape(self) -> float:
+        """Of the tail of the weights; infinite where no draw has any."""
+        return smoothed(self.ratios)[1]
+
     def half(self, which: int) -> "ImportanceSample":
         """Every second draw."""
         return ImportanceSample(self.theta[:, which::2], self.log_target[which::2], self.log_density[which::2])
@@ -200,6 +223,30 @@ class ImportanceSample:
         ratios = self.log_target - other.log_density(self.theta)
         excess = log_sum_exp(self.ratios + ratios) - log_sum_exp(self.ratios) - log_mean_exp(self.ratios)
         return float(np.exp(-excess))
+
+
+def fitted_sample(
+    theta: Float[np.ndarray, "dimension particle"],
+    weights: Float[np.ndarray, " particle"],
+    target: LogTarget,
+    random: np.random.Generator,
+) -> ImportanceSample | None:
+    """As many draws as particles, from distributions fitted to them; None where the particles are degenerate.
+
+    Where the weights have too heavy a tail, the fit is repeated with the draws so far: they may have found what the
+    particles miss.
+    """
+    particles = theta
+    for _ in range(ROUNDS):
+        try:
+            sources = [family.fit(random, particles, weights) for family in FIRST]
+        except DegenerateParticles:
+            return None
+        sample = ImportanceSample.of(sources, target, random, theta.shape[1])
+        if sample.pareto_shape < UNRELIABLE:
+            break
+        particles, weights = _pooled(sample, particles, weights)
+    return sample
 
 
 def close_proposal(

@@ -19,6 +19,7 @@ from probsysid.parallel.default import default_executor
 from probsysid.posterior import predict, storage, summaries
 from probsysid.posterior.diagnostics import checks
 from probsysid.posterior.diagnostics.residuals import Residuals
+from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
 from probsysid.posterior.diagnostics.solver_check import SolverCheck
 from probsysid.posterior.draws import scalars
 from probsysid.posterior.settings import RunSettings, Setup
@@ -43,6 +44,7 @@ class Posterior:
         log_evidence_error: its standard error, from the spread over populations; NaN where there is only one.
         ess: effective number of particles.
         verdict: whether the integration was accurate enough, in one sentence; empty where it was not checked.
+        sampling_verdict: whether the sampling is to be trusted, in one sentence; empty for a stream.
         doubts: sentences that speak against the model or the given noise; empty if nothing does.
         history: effective sample size and evidence after every sample, rejuvenations, predictive densities.
         settings: how the posterior was computed.
@@ -64,6 +66,8 @@ class Posterior:
     doubts: tuple[str, ...] = ()
     check: SolverCheck | None = None
     """What a finer integration would change; None where it was not checked."""
+    sampling: SamplingCheck | None = None
+    """How well the populations agree, and whether fresh draws confirm them; None for a stream."""
     variance_shares: Mapping[str, Mapping[str, float]] | None = None
     """Share of each quantity's variance by source; None where it was not computed."""
     columns: dict[str, Float[np.ndarray, " particle"]] = field(init=False)
@@ -71,6 +75,7 @@ class Posterior:
     log_evidence_error: float = field(init=False)
     ess: float = field(init=False)
     verdict: str = field(init=False)
+    sampling_verdict: str = field(init=False)
 
     def __post_init__(self) -> None:
         derived = {
@@ -79,6 +84,7 @@ class Posterior:
             "log_evidence_error": evidence_error(self.evidence_by_population),
             "ess": ess_of_weights(self.weights),
             "verdict": "" if self.check is None else self.check.verdict,
+            "sampling_verdict": "" if self.sampling is None else self.sampling.verdict,
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)

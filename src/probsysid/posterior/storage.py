@@ -10,6 +10,7 @@ import xarray as xr
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import write_atomically
+from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
 from probsysid.posterior.diagnostics.solver_check import SolverCheck
 from probsysid.posterior.settings import RunSettings, Setup
 from probsysid.smc.history import History
@@ -36,6 +37,9 @@ def settings_record(posterior: "Posterior") -> dict[str, Any]:
             "solver_adequate": check.adequate,
             "solver_check": check.to_record(),
         }
+    if posterior.sampling is not None:
+        record |= {"sampling_verdict": posterior.sampling.verdict, "sampling_trusted": posterior.sampling.trusted}
+        record["sampling_check"] = posterior.sampling.to_record()
     if posterior.variance_shares is not None:
         record["uncertainty"] = {name: dict(shares) for name, shares in posterior.variance_shares.items()}
     return record | {"doubts": list(posterior.doubts)}
@@ -98,5 +102,6 @@ def load(path: str | Path, setup: Setup | None = None) -> dict[str, Any]:
         ),
         "doubts": tuple(record.get("doubts", ())),
         "check": SolverCheck(**record["solver_check"]) if "solver_check" in record else None,
+        "sampling": SamplingCheck.from_record(record["sampling_check"]) if "sampling_check" in record else None,
         "variance_shares": record.get("uncertainty"),
     }

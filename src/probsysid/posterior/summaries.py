@@ -62,6 +62,10 @@ def table(posterior: "Posterior") -> pd.DataFrame:
             }
         )
     result = pd.DataFrame(rows, index=pd.Index(list(posterior.columns), name="parameter"))
+    if posterior.sampling is not None:
+        for column, figures in (("r_hat", posterior.sampling.r_hat), ("ess", posterior.sampling.ess)):
+            found = [figures.get(name, float("nan")) for name in posterior.columns]
+            result.insert(result.columns.get_loc("unit"), column, found)
     if posterior.variance_shares is not None:
         shares = shares_table(posterior.variance_shares)
         for source in shares:

@@ -40,7 +40,7 @@ from probsysid.report.views import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHOWN_ELSEWHERE = ("priors", "units", "solver_verdict", "uncertainty")
+SHOWN_ELSEWHERE = ("priors", "units", "solver_verdict", "uncertainty", "sampling_verdict", "sampling_check")
 """Settings that the sections on parameters and integration show."""
 
 MOST_IN_CORNER = 10
@@ -77,6 +77,7 @@ def summary(content: Content) -> Summary:
         tiles=tiles[:MOST_TILES],
         parameters=parameter_table(best),
         verdict=posterior.verdict,
+        sampling=posterior.sampling_verdict,
         problems=[f"{model.name}: {text}" for model in content.models for text in model.problems],
     )
 

@@ -166,6 +166,8 @@ class Summary:
     parameters: ParameterTable
     verdict: str
     """Whether the integration was accurate enough."""
+    sampling: str
+    """Whether the sampling is to be trusted."""
     problems: Sequence[str]
 
 

@@ -20,6 +20,9 @@ from probsysid.study.catalogue import NAMES
 if TYPE_CHECKING:
     from probsysid.study.results import CandidateResult
 
+UNTRUSTED = 4
+"""Exit code of a fit whose sampling is not to be trusted; everything is written."""
+
 STOPPED = 130
 """Exit code of a stopped run, the shells' own for Ctrl-C."""
 
@@ -53,7 +56,7 @@ def fit(
     The folder holds report.html (one page to send on), summary.csv and summary.json (the numbers), posterior.nc (all
     particles), figures, the study as used and a log.  A run that is stopped with Ctrl-C goes on with --resume.
 
-    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 130 stopped.
+    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 4 not to be trusted, 130 stopped.
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
@@ -75,14 +78,28 @@ def fit(
     except KeyboardInterrupt:
         typer.echo(f"\nStopped. To go on: {again}", err=True)
         raise typer.Exit(STOPPED) from None
-    text = json.dumps(summary(resolved, results), indent=2, allow_nan=False)
-    if json_file is not None and str(json_file) != "-":
-        json_file.write_text(text + "\n")
-    if json_file is not None and str(json_file) == "-":
-        typer.echo(text)
-    elif not quiet:
+    _write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
+    if not quiet and str(json_file) != "-":
         show_results(results)
         typer.echo(f"Results in {target}; open {target / 'report.html'}")
+    _end_untrusted(results)
+
+
+def _write_summary(text: str, path: Path | None) -> None:
+    """To a file, or to the terminal for `-`."""
+    if path is not None and str(path) != "-":
+        path.write_text(text + "\n")
+    elif path is not None:
+        typer.echo(text)
+
+
+def _end_untrusted(results: "list[CandidateResult]") -> None:
+    """Say which models are not to be trusted, and exit with a code of its own."""
+    doubtful = [result for result in results if not result.trusted]
+    for result in doubtful:
+        typer.echo(f"probsysid: {result.candidate.name}: {result.posterior.sampling_verdict}", err=True)
+    if doubtful:
+        raise typer.Exit(UNTRUSTED)
 
 
 def new(
@@ -243,8 +260,9 @@ def show_results(results: "list[CandidateResult]") -> None:
             if flags:
                 typer.echo(f"{name}: {flags}")
         typer.echo(f"log evidence {posterior.log_evidence:.2f} ± {posterior.log_evidence_error:.2f}")
-        if posterior.verdict:
-            typer.echo(posterior.verdict)
+        for sentence in (posterior.sampling_verdict if result.trusted else "", posterior.verdict):
+            if sentence:  # a run that is not to be trusted is said below, with all that is wrong
+                typer.echo(sentence)
         for run in result.runs:
             for which, scores in run.scores().items():
                 for output, values in scores.items():

@@ -36,6 +36,11 @@ class CandidateResult:
     problems: tuple[str, ...] = ()
     """Sentences about what failed or is doubtful."""
 
+    @property
+    def trusted(self) -> bool:
+        """Whether nothing speaks against the sampling."""
+        return self.posterior.sampling is None or self.posterior.sampling.trusted
+
     def table(self) -> pd.DataFrame:
         """The posterior's table, parameters in the order of the study, then noise and the rest."""
         frame = self.posterior.table()
@@ -43,15 +48,30 @@ class CandidateResult:
         return frame.loc[[*order, *(name for name in frame.index if name not in order)]]
 
 
+DISTINCT, KNOWN = 3.0, 0.5
+"""Evidences are told apart if they differ by this many standard errors, or are known to within this error."""
+
+
 def comparison(results: Sequence[CandidateResult]) -> pd.DataFrame:
-    """Log evidence of each model, its distance from the best, and its probability under equal prior probabilities."""
+    """Log evidence of each model, its distance from the best, and its probability under equal prior probabilities.
+
+    Probabilities are NaN where they cannot be known: a run is not to be trusted, or errors of evidences overlap.
+    """
     evidence = np.array([r.posterior.log_evidence for r in results])
+    error = np.array([r.posterior.log_evidence_error for r in results])
+    trusted = np.array([r.trusted for r in results])
+    best = int(np.argmax(evidence))
+    below = evidence.max() - evidence
+    combined = np.hypot(error, error[best])
+    overlap = (below < DISTINCT * combined) & (combined > KNOWN) & (np.arange(len(results)) != best)
+    known = trusted.all() and not overlap.any()
     return pd.DataFrame(
         {
             "log_evidence": evidence,
-            "error": [r.posterior.log_evidence_error for r in results],
-            "below_best": evidence.max() - evidence,
-            "probability": normalise(evidence),
+            "error": error,
+            "below_best": below,
+            "probability": normalise(evidence) if known else np.full(len(results), np.nan),
+            "trusted": trusted,
         },
         index=pd.Index([r.candidate.name for r in results], name="model"),
     ).sort_values("log_evidence", ascending=False)
@@ -82,6 +102,7 @@ def _model_summary(result: CandidateResult) -> dict[str, Any]:
         "effective_particles": posterior.ess,
         "scores": {run.measured.name: run.scores() for run in result.runs if run.scores()},
         "problems": list(result.problems),
+        "trusted": result.trusted,
         "settings": settings_record(posterior),
     }
 

@@ -1,0 +1,213 @@
+"""Can the sampling be trusted?  The verdict on the particles, beside the one on the integration.
+
+A run has several populations that resample by themselves.  If each has found the posterior, they agree: the variance
+between their means is what their sizes explain (the potential scale reduction factor R-hat, rank-normalised, Vehtari et
+al. 2021), and so is the spread of their evidences.  What all populations get wrong alike does not show there.  So fresh
+draws from a distribution fitted to the particles are weighted against the target, for one sweep over the data, or a few
+where the fit has to be repeated: their importance weights must be reliable (Pareto shape below 0.7), and their means,
+standard deviations and evidence those of the particles.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import chdtrc, ndtri
+
+from probsysid._internal.statistics import effective_sample_size, log_mean_exp
+from probsysid.posterior import psis
+from probsysid.posterior.diagnostics.solver_check import UNRELIABLE
+from probsysid.smc.evidence import evidence_error
+from probsysid.smc.proposals import cholesky, moments
+from probsysid.smc.resampling import Systematic
+from probsysid.smc.weights import normalise
+
+LEAST_ESS = 25.0
+"""Effective particles below which a mean is not known to a fifth of its standard deviation.  Populations whose means
+leave fewer disagree: with 8 of them R-hat is then above 1.15."""
+
+LARGEST_SPREAD = 1.0
+"""Standard deviation of the populations' log evidences above which a single one dominates the posterior."""
+
+LEAST_P = 1e-6
+"""Probability of a chance difference between fresh draws and particles below which they contradict each other."""
+
+Values = Mapping[str, Float[np.ndarray, "population member"]]
+
+
+@dataclass(frozen=True)
+class FreshDraws:
+    """What weighted draws from a distribution fitted to the particles say: probabilities of a difference by chance."""
+
+    pareto_shape: float
+    mean_p: float
+    """Of all means together."""
+    spread_p: float
+    """Of all standard deviations together."""
+    evidence_p: float
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the weights can be used at all."""
+        return self.pareto_shape < UNRELIABLE
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """What the draws contradict, in words."""
+        found = {"means": self.mean_p, "standard deviations": self.spread_p, "log evidence": self.evidence_p}
+        return tuple(name for name, p in found.items() if p < LEAST_P) if self.reliable else ()
+
+
+@dataclass(frozen=True)
+class SamplingCheck:
+    """How well the populations of a run agree, and whether fresh draws confirm them."""
+
+    particles: int
+    r_hat: dict[str, float]
+    """By quantity; NaN with a single population."""
+    ess: dict[str, float]
+    """Effective particles by quantity, from the variance between the populations' means."""
+    evidence_spread: float
+    """Standard deviation of the populations' log evidences; NaN with a single one."""
+    evidence_error: float
+    fresh: FreshDraws | None = None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nothing speaks against the sampling."""
+        return not self.reasons
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What speaks against it, in words."""
+        found = []
+        fewest = min(self.ess, key=lambda name: self.ess[name])
+        if self.ess[fewest] < LEAST_ESS:
+            r_hat = f", R-hat {self.r_hat[fewest]:.2f}" if np.isfinite(self.r_hat[fewest]) else ""
+            found.append(
+                f"populations disagree about {fewest} ({self.ess[fewest]:.0f} effective particles of {self.particles}"
+                f"{r_hat})"
+            )
+        if _or_zero(self.evidence_spread) > LARGEST_SPREAD:
+            found.append(f"log evidences of the populations differ by {self.evidence_spread:.2g} (standard deviation)")
+        if self.fresh is not None and not self.fresh.reliable:
+            found.append(f"fresh draws could not confirm the particles (Pareto shape {self.fresh.pareto_shape:.2g})")
+        if self.fresh is not None and self.fresh.contradictions:
+            found.append(f"fresh draws contradict the {' and the '.join(self.fresh.contradictions)}")
+        return tuple(found)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if self.reasons:
+            return f"the sampling is not to be trusted: {'; '.join(self.reasons)}. Run again with more particles."
+        fewest = min(self.ess.values())
+        size = f"at least {fewest:.0f} effective particles of {self.particles}"
+        if all(np.isnan(value) for value in self.r_hat.values()):
+            return f"sampling: {size}; with one population, agreement could not be checked."
+        agreement = f"populations agree (R-hat at most {max(self.r_hat.values()):.3f})"
+        if self.fresh is None:
+            return f"sampling: {agreement}, {size}."
+        return f"sampling: {agreement}, {size}; fresh draws confirm means, spreads and evidence."
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "SamplingCheck":
+        """From the plain data of `to_record`."""
+        fresh = record.get("fresh")
+        return cls(**{**record, "fresh": None if fresh is None else FreshDraws(**fresh)})
+
+
+def _or_zero(value: float) -> float:
+    return 0.0 if np.isnan(value) else value
+
+
+def check_populations(
+    values: Values,
+    log_weights: Float[np.ndarray, "population member"],
+    evidence: Float[np.ndarray, " population"],
+    fresh: FreshDraws | None = None,
+) -> SamplingCheck:
+    """Compare the populations of a run; `values` are the scalar quantities, `log_weights` those within populations."""
+    weights = normalise(log_weights)
+    names = list(values)
+    found = [_agreement(values[name], weights, log_weights) for name in names]
+    return SamplingCheck(
+        particles=log_weights.size,
+        r_hat={name: pair[0] for name, pair in zip(names, found, strict=True)},
+        ess={name: pair[1] for name, pair in zip(names, found, strict=True)},
+        evidence_spread=float(np.std(evidence, ddof=1)) if len(evidence) > 1 else float("nan"),
+        evidence_error=evidence_error(evidence),
+        fresh=fresh,
+    )
+
+
+def _agreement(
+    values: Float[np.ndarray, "population member"], weights: np.ndarray, log_weights: np.ndarray
+) -> tuple[float, float]:
+    """R-hat of one quantity, bulk or tail, whichever is larger, and its effective number of particles."""
+    by_weights = float(effective_sample_size(log_weights).sum())
+    if len(values) < 2:
+        return float("nan"), by_weights
+    scheme, random = Systematic(), np.random.default_rng(0)
+    draws = np.stack([row[scheme(random, w, len(row))] for row, w in zip(values, weights, strict=True)])
+    bulk, folded = _rank_normal(draws), _rank_normal(np.abs(draws - np.median(draws)))
+    within, between = _variances(bulk)
+    r_hat = max(np.sqrt(1 + b / w) if w > 0 else np.inf for w, b in (_variances(bulk), _variances(folded)))
+    effective = len(draws) * (within + between) / between if between > 0 else np.inf
+    return float(r_hat), float(min(effective, by_weights))
+
+
+def _rank_normal(draws: Float[np.ndarray, "population member"]) -> Float[np.ndarray, "population member"]:
+    """Normal scores of the ranks over all populations (Blom 1958); copies of a particle share their mean rank."""
+    _, inverse, counts = np.unique(draws, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return ndtri((ranks[inverse.reshape(draws.shape)] - 0.375) / (draws.size + 0.25))
+
+
+def _variances(scores: Float[np.ndarray, "population member"]) -> tuple[float, float]:
+    """Mean variance within populations, and variance of their means."""
+    return float(np.mean(np.var(scores, axis=1, ddof=1))), float(np.var(np.mean(scores, axis=1), ddof=1))
+
+
+def compare_fresh(
+    log_ratios: Float[np.ndarray, " draw"],
+    draws: Float[np.ndarray, "dimension draw"],
+    theta: Float[np.ndarray, "dimension particle"],
+    weights: Float[np.ndarray, " particle"],
+    populations: SamplingCheck,
+    log_evidence: float,
+) -> FreshDraws:
+    """Hold weighted draws, with their log ratios of target and density, against the particles.
+
+    In coordinates in which the particles are uncorrelated with unit variance, differences of means and of log standard
+    deviations add up to chi-square statistics.  The particles' effective number is the median over quantities: that of
+    one quantity is known to a factor of two only.
+    """
+    alive = np.isfinite(log_ratios)
+    if not alive.any():
+        return FreshDraws(float("inf"), 1.0, 1.0, 1.0)
+    logs = np.where(alive, log_ratios, -np.inf)
+    _, shape = psis.smoothed(log_ratios[alive])
+    own, size = normalise(logs), float(effective_sample_size(logs))
+    relative = 1 / size + 1 / float(np.median(list(populations.ess.values())))
+    mean, covariance = moments(theta, weights)
+    white = np.linalg.solve(cholesky(covariance), draws - mean[:, None])
+    shift = white @ own
+    centred = white - shift[:, None]
+    variance = centred**2 @ own
+    kurtosis = (centred**4 @ own) / variance**2
+    spread = 0.5 * np.log(variance) / np.sqrt(np.maximum(kurtosis - 1, 1.0) / 4)
+    error = np.hypot(np.sqrt(max(1 / size - 1 / len(logs), 0.0)), populations.evidence_error)
+    difference = float(log_mean_exp(logs)) - log_evidence
+    return FreshDraws(
+        float(shape),
+        float(chdtrc(len(theta), np.sum(shift**2) / relative)),
+        float(chdtrc(len(theta), np.sum(spread**2) / relative)),
+        float(chdtrc(1, (difference / error) ** 2)) if error > 0 else 1.0,
+    )

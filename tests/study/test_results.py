@@ -1,0 +1,56 @@
+"""Results of a study: runs that are not to be trusted are marked, and give no probabilities of models."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from probsysid.study import run
+from probsysid.study.results import CandidateResult, comparison
+from tests.study.shell import call
+from tests.study.small import fitted, write_study
+
+
+def results(*changes: dict[str, float | bool]) -> list[CandidateResult]:
+    """Copies of one result with other evidences, errors between populations, and trust."""
+    _, _, (posterior,) = run.load_posteriors(fitted() / "lag-results")
+    resolved, _ = run.load_study(fitted() / "lag.toml")
+    assert posterior.sampling is not None
+    found = []
+    for number, change in enumerate(changes):
+        evidence = change["evidence"] + change.get("error", 0.0) * np.sqrt(2.0) * np.array([-1.0, 1.0])
+        sampling = replace(posterior.sampling, evidence_spread=0.1 if change.get("trusted", True) else 50.0)
+        other = replace(posterior, evidence_by_population=evidence, sampling=sampling)
+        candidate = replace(resolved.candidates[0], name=f"model {number}")
+        found.append(CandidateResult(candidate, other, {}, []))
+    return found
+
+
+def test_probabilities_follow_from_evidences() -> None:
+    table = comparison(results({"evidence": -3.0}, {"evidence": -1.0}))
+    assert list(table.index) == ["model 1", "model 0"] and table["trusted"].all()
+    np.testing.assert_allclose(table["probability"], [1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))])
+
+
+def test_no_probabilities_from_a_run_that_is_not_to_be_trusted() -> None:
+    table = comparison(results({"evidence": -300.0, "trusted": False}, {"evidence": -1.0}))
+    assert table["probability"].isna().all()
+    assert list(table["trusted"]) == [True, False]
+
+
+def test_no_probabilities_from_evidences_whose_errors_overlap() -> None:
+    """The error of a mean over two populations is their distance over 2: here 13 each, for a difference of 20."""
+    overlapping = comparison(results({"evidence": -20.0, "error": 13.0}, {"evidence": 0.0, "error": 13.0}))
+    assert overlapping["probability"].isna().all()
+    far = comparison(results({"evidence": -200.0, "error": 13.0}, {"evidence": 0.0, "error": 13.0}))
+    assert far["probability"].iloc[0] == 1.0
+
+
+def test_a_fit_that_is_not_to_be_trusted_has_its_own_exit_code(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    answer = call("fit", study, "--particles", "32")
+    assert answer.exit_code == 4, answer.stderr
+    assert "not to be trusted" in answer.stdout
+    page = (tmp_path / "lag-results" / "report.html").read_text()
+    assert "the sampling is not to be trusted" in page
+    assert page.index("the sampling is not to be trusted") < page.index('class="key"')
