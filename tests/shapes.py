@@ -23,27 +23,48 @@ class ShapeError(AssertionError):
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its array arguments and results checked; to be used through `jaxtyping.jaxtyped`."""
-    hints = {name: hint for name, hint in _hints(function).items() if has_array(hint)}
-    if not hints:
-        return function
+    """The function with its array arguments or its result checked.
+
+    To be used through `jaxtyping.jaxtyped`, which applies it twice: to check the arguments, with the result hinted as
+    Any, and then to check the result.  Checking the arguments again would double the time.
+    """
+    hints = _hints(function)
+    result_hint = hints.get("return", Any)
+    if has_array(result_hint):
+        return _with_checked_result(function, result_hint)
+    hints = {name: hint for name, hint in hints.items() if has_array(hint)} if result_hint is Any else {}
+    return _with_checked_arguments(function, hints) if hints else function
+
+
+def _with_checked_result(function: Callable[..., Any], hint: Any) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not matches(result, hint):
+            raise ShapeError(_mismatch(f"the result of {function.__qualname__}", result, hint))
+        return result
+
+    return wrapper
+
+
+def _with_checked_arguments(function: Callable[..., Any], hints: dict[str, Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
-    for name in hints.keys() & signature.parameters.keys():
-        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+    for name in hints:
+        if kinds[name] is inspect.Parameter.VAR_POSITIONAL:
             hints[name] = tuple[hints[name], ...]
-        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+        if kinds[name] is inspect.Parameter.VAR_KEYWORD:
             hints[name] = dict[str, hints[name]]
+    simple = not {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} & set(kinds.values())
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
+        # `bind` takes longer than the check itself.
+        given = dict(zip(kinds, args, strict=False)) | kwargs if simple else signature.bind(*args, **kwargs).arguments
         for name, hint in hints.items():
-            if name in given:
-                _check(f"{function.__qualname__}: {name}", given[name], hint)
-        result = function(*args, **kwargs)
-        if "return" in hints:
-            _check(f"{function.__qualname__}: its result", result, hints["return"])
-        return result
+            if name in given and not matches(given[name], hint):
+                raise ShapeError(_mismatch(f"{name} of {function.__qualname__}", given[name], hint))
+        return function(*args, **kwargs)
 
     return wrapper
 
@@ -60,12 +81,12 @@ def has_array(hint: Any) -> bool:
 
 def matches(value: Any, hint: Any) -> bool:
     """Whether a value is what a hint with arrays says; jaxtyping holds the sizes of axes for the current call."""
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if not has_array(hint):
         return True
     if _is_array(hint):
         # NumPy turns arrays of shape () into scalars.
         return isinstance(np.asarray(value) if isinstance(value, np.generic) else value, hint)
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in UNIONS:
         return any(matches(value, part) if has_array(part) else _is_instance(value, part) for part in parts)
     if not isinstance(value, origin or hint):
@@ -78,7 +99,7 @@ def matches(value: Any, hint: Any) -> bool:
     if origin in (dict, Mapping):
         return all(matches(item, parts[1]) for item in value.values())
     with jaxtyped("context"):  # a named tuple: its axis names are its own
-        return all(matches(getattr(value, name), part) for name, part in _hints(hint).items())
+        return all(matches(getattr(value, name), part) for name, part in _fields(hint).items())
 
 
 UNIONS = (typing.Union, UnionType)
@@ -104,6 +125,10 @@ def _is_named_tuple(hint: Any) -> bool:
 
 
 @functools.cache
+def _fields(named_tuple: Any) -> dict[str, Any]:
+    return {name: hint for name, hint in _hints(named_tuple).items() if has_array(hint)}
+
+
 def _hints(annotated: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(annotated)
@@ -111,6 +136,5 @@ def _hints(annotated: Any) -> dict[str, Any]:
         return {name: hint for name, hint in annotated.__annotations__.items() if not isinstance(hint, str)}
 
 
-def _check(label: str, value: Any, hint: Any) -> None:
-    if not matches(value, hint):
-        raise ShapeError(f"{label} is {getattr(value, 'shape', type(value))}, not {hint}")
+def _mismatch(label: str, value: Any, hint: Any) -> str:
+    return f"{label} is {getattr(value, 'shape', type(value))}, not {hint}"
