@@ -219,7 +219,7 @@ def build_c(folder: Path) -> dict[str, ctypes.CDLL]:
 
 def c_kernel(ours: Ours, name: str, library: ctypes.CDLL) -> tuple[Kernel, float]:
     """The kernel, and the largest difference of its energies from ours."""
-    problem, samples = ours.problem, jax.vmap(ours.samples.form.filled)(ours.samples.numbers)
+    problem, samples = ours.problem, jax.vmap(ours.samples.form.unpack)(ours.samples.numbers)
     count = ours.count
     if count % library.block_size():
         raise SystemExit(f"{count} particles are not a whole number of blocks of {library.block_size()}.")
