@@ -70,7 +70,7 @@ def test_commands_run_one_after_the_other(page: str, tmp_path: Path, monkeypatch
     columns = zip(record.time, record.inputs["force"], record.outputs["position"], strict=True)
     Path("measurement.csv").write_text("t,F,x\n" + "".join(f"{t:.2f},{u:.5f},{y:.5f}\n" for t, u, y in columns))
     for words in commands(next(path for path in PAGES if str(path).endswith(page))):
-        answer = call(*words, *(["--particles", "64"] if words[0] == "fit" else []))
+        answer = call(*words, *(["--particles", "512"] if words[0] == "fit" else []))
         assert answer.exit_code == 0, (words, answer.stderr)
     assert Path("oscillator-results/report.html").exists()
 
