@@ -45,8 +45,21 @@ def posterior_content(posterior: "Posterior", *, title: str | None = None, draws
         start = "the smoothed state at the first sample"
         runs.append(RunView(called, simulation, whole, None, {"train": scores}, start))
         data.append(DataView(called, record, whole, None))
-    view = ModelView(name or "model", posterior, parameters=model.parameter_names, states=states, runs=runs)
+    view = ModelView(
+        name or "model",
+        posterior,
+        parameters=model.parameter_names,
+        states=states,
+        runs=runs,
+        problems=[sentence.rstrip(".") for sentence in (*_untrusted(posterior), *posterior.doubts)],
+    )
     return Content(title or name or "posterior", data, [view])
+
+
+def _untrusted(posterior: "Posterior") -> tuple[str, ...]:
+    """What speaks against the sampling."""
+    trusted = posterior.sampling is None or posterior.sampling.trusted
+    return () if trusted else (posterior.sampling_verdict,)
 
 
 def render(content: Content) -> str:

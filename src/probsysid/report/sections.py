@@ -77,7 +77,7 @@ def summary(content: Content) -> Summary:
         tiles=tiles[:MOST_TILES],
         parameters=parameter_table(best),
         verdict=posterior.verdict,
-        sampling=posterior.sampling_verdict,
+        sampling="" if posterior.sampling is None or not posterior.sampling.trusted else posterior.sampling_verdict,
         problems=[f"{model.name}: {text}" for model in content.models for text in model.problems],
     )
 

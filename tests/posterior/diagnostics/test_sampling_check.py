@@ -1,6 +1,7 @@
 """The verdict on the sampling: populations that disagree and draws that contradict are named, good ones are not."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,10 +137,13 @@ def test_a_good_run_is_trusted_and_says_so() -> None:
     assert (table["r_hat"] < 1.15).all() and (table["ess"] > 25).all()
 
 
-def test_few_particles_are_not_trusted() -> None:
+def test_few_particles_are_not_trusted(tmp_path: Path) -> None:
     with pytest.warns(ps.SamplingWarning, match="not to be trusted"):
         posterior = ps.identify(duffing.model, duffing.measure(60), **duffing.options(sampler=ps.Sampler(particles=32)))
     assert posterior.sampling is not None and not posterior.sampling.trusted
+    posterior.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert page.index("the sampling is not to be trusted") < page.index('class="key"')
 
 
 def test_a_dropped_proposal_ratio_is_caught() -> None:
