@@ -13,6 +13,7 @@ from probsysid.smc.moves import DEFAULT, IndependentMH, Move, RandomWalk
 from probsysid.smc.options import MOVES
 from probsysid.smc.proposals import MomentMatchedT, StudentTMixture
 from probsysid.smc.rejuvenate import rejuvenate
+from probsysid.smc.transport import BestFit
 from tests.smc.conjugate import EnergyTarget
 from tests.smc.test_ibis import WithoutProposalRatio
 
@@ -176,7 +177,7 @@ def test_fallbacks() -> None:
     first = DEFAULT
     assert first.fallback(0.5) is first
     second = first.fallback(0.05)
-    assert second == IndependentMH(StudentTMixture(), otherwise=RandomWalk())
+    assert second == IndependentMH(BestFit(), otherwise=RandomWalk())
     third = second.fallback(0.05)
     assert third == RandomWalk()
     assert third.fallback(0.3) is third

@@ -12,7 +12,7 @@ from probsysid.smc.proposals import (
     StudentTMixture,
     _Monomials,
     cholesky,
-    stack_mixtures,
+    stacked,
 )
 
 RANDOM = np.random.default_rng(0)
@@ -140,11 +140,11 @@ def test_a_flat_ellipsoid_is_kept_real() -> None:
 @pytest.mark.parametrize("degrees", [None, 5.0])
 def test_mixtures_side_by_side_are_the_mixtures_one_by_one(degrees: float | None) -> None:
     mixtures = [MixtureDensity(SHARES[::step], MEANS + step, FACTORS, degrees) for step in (1, -1)]
-    stacked = stack_mixtures(mixtures)
+    together = stacked(mixtures)
     points = np.random.default_rng(8).standard_normal((2, 3, 20))
     expected = [mixture.log_density(part) for mixture, part in zip(mixtures, points, strict=True)]
-    np.testing.assert_allclose(stacked.log_density(points), expected, rtol=1e-12)
-    draws = stacked.sample(np.random.default_rng(9), 20_000)
+    np.testing.assert_allclose(together.log_density(points), expected, rtol=1e-12)
+    draws = together.sample(np.random.default_rng(9), 20_000)
     assert draws.shape == (2, 3, 20_000)
     for mixture, part in zip(mixtures, draws, strict=True):
         error = part.std(axis=-1) / np.sqrt(part.shape[-1])
@@ -165,3 +165,14 @@ def test_moments_of_monomials_are_weighted_moments() -> None:
     )
     expected = 0.2 * stats.multivariate_normal([0.5, -1.0], root @ root.T).pdf(vectors.T)
     np.testing.assert_allclose(np.diff(logs[0] - np.log(expected)), 0, atol=1e-9)  # up to a constant
+
+
+def test_narrow_modes_far_apart_are_fitted_as_narrow_as_they_are() -> None:
+    """Modes a thousand times narrower than their distance: an independent proposal must hit them."""
+    random = np.random.default_rng(8)
+    vectors = random.normal(0, 1e-3, (3, 600)) + random.choice([-1.0, 1.0], 600)
+    fitted = StudentTMixture().fit(random, vectors, np.full(600, 1 / 600))
+    draws = fitted.sample(random, 20_000)
+    modes = [stats.multivariate_normal(np.full(3, centre), 1e-6 * np.eye(3)) for centre in (-1, 1)]
+    ratios = 0.5 * sum(mode.pdf(draws.T) for mode in modes) / np.exp(fitted.log_density(draws))
+    assert ratios.sum() ** 2 / (ratios**2).sum() > 0.3 * 20_000

@@ -8,7 +8,8 @@ scrambling are independent; their spread is an honest error.
 import numpy as np
 from jaxtyping import Float
 
-from probsysid.smc.proposals import MixtureDensity
+from probsysid.smc.proposals import Density, MixtureDensity
+from probsysid.smc.transport import CurvedDensity
 
 BITS = 30
 """Of the points' coordinates; what lies below is filled with random bits."""
@@ -23,11 +24,17 @@ def uniforms(random: np.random.Generator, dimension: int, count: int) -> Float[n
     return np.clip(filled, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
 
 
-def quasi_random(
-    mixture: MixtureDensity, random: np.random.Generator, count: int
-) -> Float[np.ndarray, "dimension draw"]:
-    """Draws from a mixture.  Two coordinates of a point give the component and the chi-square variate, the others the
-    normal variates."""
+def quasi_random(density: Density, random: np.random.Generator, count: int) -> Float[np.ndarray, "dimension draw"]:
+    """Draws from a mixture, straight or curved.  Two coordinates of a point give the component and the chi-square
+    variate, the others the normal variates."""
+    if isinstance(density, CurvedDensity):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return density.mapping.bend(quasi_random(density.mixture, random, count))
+    assert isinstance(density, MixtureDensity)
+    return _of_mixture(density, random, count)
+
+
+def _of_mixture(mixture: MixtureDensity, random: np.random.Generator, count: int) -> np.ndarray:
     from scipy.special import gammaincinv, ndtri
 
     choice, width, *place = uniforms(random, mixture.means.shape[1] + 2, count)

@@ -13,16 +13,16 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid.smc.proposals import (
-    MixtureDensity,
+    Density,
     MomentMatchedT,
     Proposal,
-    StudentTMixture,
     Vectors,
     Weights,
     cholesky,
     moments,
-    stack_mixtures,
+    stacked,
 )
+from probsysid.smc.transport import BestFit
 
 
 @runtime_checkable
@@ -82,17 +82,17 @@ class IndependentMH:
     def name(self) -> str:
         return f"independent {self.proposal.name}"
 
-    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> MixtureDensity:
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Density:
         return self.proposal.fit(random, vectors, weights)
 
-    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: MixtureDensity) -> Vectors:
+    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: Density) -> Vectors:
         return fitted.sample(random, vectors.shape[-1])
 
-    def log_density(self, vectors: Vectors, fitted: MixtureDensity) -> Float[np.ndarray, "*population member"]:
+    def log_density(self, vectors: Vectors, fitted: Density) -> Float[np.ndarray, "*population member"]:
         return fitted.log_density(vectors)
 
-    def stacked(self, fits: Sequence[MixtureDensity]) -> MixtureDensity:
-        return stack_mixtures(fits)
+    def stacked(self, fits: Sequence[Density]) -> Density:
+        return stacked(fits)
 
     def fallback(self, acceptance: float) -> Move:
         return self if self.otherwise is None or acceptance >= self.least else self.otherwise
@@ -170,8 +170,9 @@ class FittedMoves:
         return self.move.stacked(self.of_populations)
 
 
-DEFAULT = IndependentMH(MomentMatchedT(), otherwise=IndependentMH(StudentTMixture(), otherwise=RandomWalk()), least=0.3)
-"""Moment-matched Student-t; a Student-t mixture where that fits poorly; a random walk where that does, too."""
+DEFAULT = IndependentMH(MomentMatchedT(), otherwise=IndependentMH(BestFit(), otherwise=RandomWalk()), least=0.3)
+"""Moment-matched Student-t; where that fits poorly, a Student-t mixture, straight or curved; a random walk where that
+does, too."""
 
 PAPER = IndependentMH(MomentMatchedT(degrees=None, defensive=0.0))
 """Gaussian on the weighted moments."""

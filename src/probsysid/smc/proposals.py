@@ -14,14 +14,17 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
+from probsysid._internal.statistics import ess_of_weights
+
 Vectors = Float[np.ndarray, "*population dimension member"]
 Weights = Float[np.ndarray, " member"]
 
 JITTER = 1e-9
 """Relative addition to variances: keeps the Cholesky factor of a nearly flat ellipsoid real."""
 
-RIDGE = 1e-2
-"""Variance added to each mixture component, in units of the whole cloud: keeps it off single particles."""
+SHRINKAGE = 2.0
+"""Particles per dimension that the covariance pooled over components counts for in that of each component: keeps one
+off single particles, however narrow the modes are."""
 
 
 class DegenerateParticles(ValueError):
@@ -39,6 +42,12 @@ class MixtureDensity:
     means: Float[np.ndarray, "*population component dimension"]
     factors: Float[np.ndarray, "*population component dimension dimension"]
     degrees: float | None
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that were fitted: those of the components' shares, means and triangular factors."""
+        components, dimension = self.means.shape[-2:]
+        return components * (1 + dimension + dimension * (dimension + 1) // 2)
 
     def sample(self, random: np.random.Generator, count: int) -> Vectors:
         """Independent draws."""
@@ -89,14 +98,54 @@ def _component_products(
     return (tall @ vectors).reshape(*vectors.shape[:-2], components, dimension, vectors.shape[-1])
 
 
-def stack_mixtures(mixtures: Sequence[MixtureDensity]) -> MixtureDensity:
-    """Mixtures of one family, one for each population."""
+@dataclass(frozen=True, eq=False)
+class StackedDensities:
+    """Distributions of any kind, one for each population."""
+
+    of_populations: Sequence["Density"]
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that were fitted."""
+        return sum(density.numbers for density in self.of_populations)
+
+    def sample(self, random: np.random.Generator, count: int) -> Vectors:
+        """Independent draws."""
+        return np.stack([density.sample(random, count) for density in self.of_populations])
+
+    def log_density(self, vectors: Vectors) -> Float[np.ndarray, "population member"]:
+        """Log density at each vector."""
+        return np.stack([density.log_density(v) for density, v in zip(self.of_populations, vectors, strict=True)])
+
+
+def stacked(densities: Sequence["Density"]) -> "Density":
+    """Distributions of one family, one for each population, as one: mixtures are computed together."""
+    mixtures = [density for density in densities if isinstance(density, MixtureDensity)]
+    if len(mixtures) < len(densities):
+        return StackedDensities(densities)
     return MixtureDensity(
         np.stack([mixture.shares for mixture in mixtures]),
         np.stack([mixture.means for mixture in mixtures]),
         np.stack([mixture.factors for mixture in mixtures]),
         mixtures[0].degrees,
     )
+
+
+class Density(Protocol):
+    """A distribution that can be sampled and whose density is known: all that the acceptance ratio needs."""
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that were fitted."""
+        ...
+
+    def sample(self, random: np.random.Generator, count: int) -> Vectors:
+        """Independent draws."""
+        ...
+
+    def log_density(self, vectors: Vectors) -> Float[np.ndarray, "*population member"]:
+        """Log density at each vector."""
+        ...
 
 
 @runtime_checkable
@@ -106,7 +155,7 @@ class Proposal(Protocol):
     @property
     def name(self) -> str: ...
 
-    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> MixtureDensity: ...
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Density: ...
 
 
 def moments(vectors: Vectors, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
@@ -200,14 +249,18 @@ class StudentTMixture:
         centres = white[:, random.choice(count, self.components, p=weights)].T
         covariances = np.broadcast_to(0.5 * np.eye(dimension), (self.components, dimension, dimension))
         shares = np.full(self.components, 1 / self.components)
+        size, prior = ess_of_weights(weights), SHRINKAGE * dimension
         for _ in range(self.iterations):
             logs = monomials.log_gaussians(shares, centres, covariances) @ features
             logs -= logs.max(axis=0)
             responsibilities = np.exp(logs, out=logs)
             responsibilities *= weights / responsibilities.sum(axis=0)
             totals, centres, squares = monomials.moments(responsibilities @ features.T)
-            covariances = squares - centres[:, :, None] * centres[:, None, :] + RIDGE * np.eye(dimension)
+            own = squares - centres[:, :, None] * centres[:, None, :]
             shares = totals / totals.sum()
+            pooled = np.tensordot(shares, own, axes=1) + JITTER * np.eye(dimension)
+            counts = (size * shares)[:, None, None]
+            covariances = (counts * own + prior * pooled) / (counts + prior)
         return shares, centres, covariances
 
 

@@ -1,0 +1,191 @@
+"""Proposals for curved posteriors: a quadratic map straightens the particles before a mixture is fitted to them.
+
+A narrow ridge that bends, such as parameters have that compensate each other nonlinearly, leaves any ellipsoid around
+it empty.  In principal axes, or in axes turned so that squares and products explain the first of them least and the
+last ones best, each coordinate is regressed on the squares and products of those before it; what remains is straight.
+Such a map is triangular with constant slopes on the diagonal: it is inverted coordinate by coordinate, and its Jacobian
+determinant is a constant, so that densities stay exact.  Triangular maps as proposals: Parno and Marzouk (2018),
+Transport map accelerated Markov chain Monte Carlo.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from probsysid._internal.statistics import ess_of_weights
+from probsysid.smc.proposals import (
+    DegenerateParticles,
+    Density,
+    MomentMatchedT,
+    Proposal,
+    StudentTMixture,
+    Vectors,
+    Weights,
+    moments,
+)
+
+PER_TERM = 8
+"""Effective particles per term of a regression: with fewer, products of shorter axes are left out."""
+
+JITTER = 1e-9
+"""Relative addition to the normal equations' diagonal."""
+
+Points = Float[np.ndarray, "dimension member"]
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticMap:
+    """A triangular quadratic map between particles and coordinates in which they are straight and round."""
+
+    centre: Float[np.ndarray, " dimension"]
+    axes: Float[np.ndarray, "dimension dimension"]
+    """Uncorrelated axes with unit variance as columns, those that bend most last."""
+    coefficients: tuple[Float[np.ndarray, " _term"], ...]
+    """Of each coordinate, on the terms of those before it."""
+    spreads: Float[np.ndarray, " dimension"]
+    """Standard deviations of what remains of each coordinate."""
+    squared: int
+    """The number of leading coordinates whose products are terms."""
+
+    @classmethod
+    def fit(cls, vectors: Points, weights: Weights) -> "QuadraticMap":
+        """Principal axes, or the axes by bend, whichever leave less to explain."""
+        centre, axes = _principal_axes(vectors, weights)
+        size, dimension = ess_of_weights(weights), len(vectors)
+        squared = int(np.clip(np.sqrt(2 * max(size / PER_TERM - dimension - 1, 0.0)), 0, dimension))
+        white = np.linalg.solve(axes, vectors - centre[:, None])
+        turns = (np.eye(dimension), _by_bend(white, weights, squared))
+        candidates = [cls._of_axes(centre, axes @ turn, turn.T @ white, weights, squared) for turn in turns]
+        best = min(candidates, key=lambda candidate: candidate.log_volume)
+        if not np.all(best.spreads > 0):
+            raise DegenerateParticles("the particles lie on a surface")
+        return best
+
+    @classmethod
+    def _of_axes(
+        cls, centre: np.ndarray, axes: np.ndarray, coordinates: Points, weights: Weights, squared: int
+    ) -> "QuadraticMap":
+        """The map with a regression of each coordinate on those before it."""
+        coefficients, spreads, size = [], [], ess_of_weights(weights)
+        for k, values in enumerate(coordinates):
+            terms = _terms(coordinates[:k], squared)
+            found = _regress(terms, values, weights)
+            free = max(1 - len(terms) / size, 1 / PER_TERM)
+            coefficients.append(found)
+            spreads.append(np.sqrt(weights @ (values - found @ terms) ** 2 / free))
+        return cls(centre, axes, tuple(coefficients), np.array(spreads), squared)
+
+    def straighten(self, vectors: Points) -> Points:
+        """From particles to straight coordinates."""
+        coordinates = np.linalg.solve(self.axes, vectors - self.centre[:, None])
+        means = [c @ _terms(coordinates[:k], self.squared) for k, c in enumerate(self.coefficients)]
+        return (coordinates - np.stack(means)) / self.spreads[:, None]
+
+    def bend(self, straight: Points) -> Points:
+        """The inverse of `straighten`."""
+        coordinates = np.empty_like(straight)
+        for k, (c, spread) in enumerate(zip(self.coefficients, self.spreads, strict=True)):
+            coordinates[k] = c @ _terms(coordinates[:k], self.squared) + spread * straight[k]
+        return self.centre[:, None] + self.axes @ coordinates
+
+    @property
+    def log_volume(self) -> float:
+        """Log of the volume of a unit of straight coordinates."""
+        with np.errstate(divide="ignore"):
+            return float(np.linalg.slogdet(self.axes)[1] + np.sum(np.log(self.spreads)))
+
+
+def _principal_axes(vectors: Points, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
+    """Mean, and principal axes of the correlation matrix with unit variance, longest first."""
+    centre, covariance = moments(vectors, weights)
+    scale = np.sqrt(np.diagonal(covariance))
+    if not np.all(scale > 0):
+        raise DegenerateParticles("a variance is zero")
+    variances, directions = np.linalg.eigh(covariance / np.outer(scale, scale))
+    if variances[0] <= 0:
+        raise DegenerateParticles("the covariance is singular")
+    return centre, scale[:, None] * (directions * np.sqrt(variances))[:, ::-1]
+
+
+def _by_bend(white: Points, weights: Weights, squared: int) -> Float[np.ndarray, "dimension dimension"]:
+    """Directions in white coordinates, as columns, by the share of variance that squares and products explain."""
+    products = _terms(white, squared)[1 + len(white) :]
+    products = products - (products @ weights)[:, None]
+    explained = white * weights @ products.T @ _regress(products, white, weights)
+    return np.linalg.eigh(0.5 * (explained + explained.T))[1]
+
+
+def _regress(terms: np.ndarray, values: np.ndarray, weights: Weights) -> np.ndarray:
+    """Coefficients of values on terms by weighted least squares."""
+    normal = (terms * weights) @ terms.T
+    jitter = JITTER * np.diag(np.diagonal(normal))
+    return np.linalg.solve(normal + jitter, (terms * weights) @ values.T)
+
+
+def _terms(coordinates: Points, squared: int) -> Float[np.ndarray, "term member"]:
+    """One, the coordinates, and the products of the leading ones."""
+    rows, columns = np.triu_indices(min(len(coordinates), squared))
+    return np.concatenate([np.ones((1, coordinates.shape[1])), coordinates, coordinates[rows] * coordinates[columns]])
+
+
+@dataclass(frozen=True, eq=False)
+class CurvedDensity:
+    """A mixture in straight coordinates, seen through a quadratic map."""
+
+    mapping: QuadraticMap
+    mixture: Density
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that were fitted."""
+        return sum(map(len, self.mapping.coefficients)) + self.mixture.numbers
+
+    def sample(self, random: np.random.Generator, count: int) -> Points:
+        """Independent draws; far out in the tails they may not be finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.mapping.bend(self.mixture.sample(random, count))
+
+    def log_density(self, vectors: Points) -> Float[np.ndarray, " member"]:
+        """Log density at each vector."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            logs = self.mixture.log_density(self.mapping.straighten(vectors)) - self.mapping.log_volume
+        return np.where(np.isnan(logs), -np.inf, logs)
+
+
+@dataclass(frozen=True)
+class Curved:
+    """A family of distributions, fitted to the particles in coordinates in which these are straight.
+
+    Args:
+        family: `MomentMatchedT()` or `StudentTMixture()`.
+    """
+
+    family: Proposal = StudentTMixture()
+
+    @property
+    def name(self) -> str:
+        return f"curved {self.family.name}"
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> CurvedDensity:
+        mapping = QuadraticMap.fit(vectors, weights)
+        return CurvedDensity(mapping, self.family.fit(random, mapping.straighten(vectors), weights))
+
+
+@dataclass(frozen=True)
+class BestFit:
+    """Of several families, the one under which the particles are most likely (Akaike's criterion).
+
+    Args:
+        families: those to choose from.
+    """
+
+    families: tuple[Proposal, ...] = (StudentTMixture(), Curved(MomentMatchedT()), Curved(StudentTMixture()))
+
+    name: ClassVar[str] = "best-fitting mixture"
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Density:
+        fits = [family.fit(random, vectors, weights) for family in self.families]
+        size = ess_of_weights(weights)
+        return max(fits, key=lambda fit: float(weights @ fit.log_density(vectors)) - fit.numbers / size)
