@@ -29,6 +29,6 @@ def test_what_cannot_be_read_is_as_usual(tmp_path: Path, size: str) -> None:
 
 def test_blocks_follow_from_the_cache() -> None:
     """Twice the cache, twice the particles per block, between the smallest and the largest that vectorise well."""
-    blocks = {size: block_size(free=4, size=5, smallest=16, cache=1024 * size) for size in (1, 4, 8, 16, 10**6)}
+    blocks = {size: block_size(working_set=36, smallest=16, cache=1024 * size) for size in (1, 4, 8, 16, 10**6)}
     assert blocks[1] == 16 and blocks[10**6] == LARGEST
     assert blocks[16] == 2 * blocks[8] and blocks[1] <= blocks[4] <= blocks[8]

@@ -8,7 +8,7 @@ that records of any length use one compiled program.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,12 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from probsysid._internal.array_types import Numbers
+from probsysid.model.model import Model
 from probsysid.model.particle import Particle
-from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.unrolled.gaussian import Innovation
 from probsysid.parallel.cpu_cache import first_level_cache
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.sharding import ShardedFunction
@@ -37,12 +38,40 @@ and among the best for 40."""
 
 LARGEST = 64
 
+STAGES = 6
+"""Numbers per component that a Runge-Kutta step works on: the state, four slopes and a sum."""
+
 ENERGY = -1
 """Watch the energy instead of an output."""
 
 Packed = Float[Numbers, "state particle"]
 """A filter state as one array, for storing and resampling.  Its last two rows are the sum of all energies so far but
 the newest, and the newest energy: a sweep over all data needs nothing else."""
+
+
+class SampleFilter(Protocol):
+    """What is asked of a filter for one particle: `ODEFilter`, or `RungeKuttaFilter`.  A state is any tree."""
+
+    model: Model
+
+    @property
+    def unrolled(self) -> bool: ...
+
+    def start(self, particle: Particle, sample: IntervalData) -> Any: ...
+
+    def interval(self, state: Any, particle: Particle, sample: IntervalData) -> Any: ...
+
+    def observe(self, state: Any, particle: Particle, sample: IntervalData) -> tuple[Any, Any, list[Innovation]]: ...
+
+    def structure(
+        self, first: Callable[..., Any], step: Callable[..., Any], particle: Particle, sample: IntervalData
+    ) -> tuple[Any, Any]: ...
+
+    def fill(self, state: Any, pattern: Any) -> Any: ...
+
+    def pack(self, state: Any, template: Any) -> Any: ...
+
+    def unpack(self, packed: Any, template: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +81,7 @@ class VectorisedFilter:
     `particles` is a `Particle` whose leaves have the particle axis last.
     """
 
-    ode_filter: ODEFilter
+    ode_filter: SampleFilter
     executor: Executor = Threads(cores=1)
     """Names the devices over which particles are sharded."""
     rows: int | None = None
@@ -61,9 +90,9 @@ class VectorisedFilter:
 
     @property
     def block(self) -> int:
-        """Particles per block: a power of two that keeps the predicted factors in cache."""
+        """Particles per block: a power of two that keeps what a step works on in cache."""
         smallest = SMALLEST_UNROLLED if self.ode_filter.unrolled else SMALLEST_IN_ARRAYS
-        return block_size(len(self.ode_filter.free), self.ode_filter.layout.size, smallest, first_level_cache())
+        return block_size(working_set(self.ode_filter), smallest, first_level_cache())
 
     # Public operations
 
@@ -94,14 +123,12 @@ class VectorisedFilter:
 
     # One particle
 
-    def _first_step(self, particle: Particle, sample: IntervalData) -> tuple[FilterState, Any]:
+    def _first_step(self, particle: Particle, sample: IntervalData) -> tuple[Any, Any]:
         state = self.ode_filter.start(particle, sample)
         state, energy, _ = self.ode_filter.observe(state, particle, sample)
         return state, energy
 
-    def _step(
-        self, state: FilterState, particle: Particle, sample: IntervalData, watched: Any = ENERGY
-    ) -> tuple[FilterState, Any]:
+    def _step(self, state: Any, particle: Particle, sample: IntervalData, watched: Any = ENERGY) -> tuple[Any, Any]:
         """One interval and its data; returns the energy, or the whitened error of the watched output.  A second array
         of results would cost the loop its vectorisation."""
         state = self.ode_filter.interval(state, particle, sample)
@@ -130,7 +157,7 @@ class VectorisedFilter:
         pattern, template = self._structure(particles, samples)
         rows = self.rows or len(samples)
 
-        def step(state: FilterState, particle: Particle, sample: IntervalData) -> tuple[FilterState, Any]:
+        def step(state: Any, particle: Particle, sample: IntervalData) -> tuple[Any, Any]:
             state, result = self._step(state, particle, sample, watched)
             return self.ode_filter.fill(state, pattern), result
 
@@ -140,7 +167,7 @@ class VectorisedFilter:
             packed, particles = arguments
             state = self.ode_filter.unpack(packed[:-2], template)
 
-            def body(k: Any, carry: tuple[FilterState, Any, Any, Any]) -> tuple[FilterState, Any, Any, Any]:
+            def body(k: Any, carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
                 state, total, newest, energies = carry
                 state, energy = batched(state, particles, samples[k])
                 row = jnp.minimum(k - first, rows - 1)
@@ -171,14 +198,21 @@ class VectorisedFilter:
 
 
 @lru_cache(maxsize=32)
-def filter_for(ode_filter: ODEFilter, executor: Executor, rows: int | None = None) -> VectorisedFilter:
+def filter_for(ode_filter: SampleFilter, executor: Executor, rows: int | None = None) -> VectorisedFilter:
     """The vectorised form of a filter: one object for equal arguments, so that programs compile once per process."""
     return VectorisedFilter(ode_filter, executor, rows)
 
 
-def block_size(free: int, size: int, smallest: int, cache: int) -> int:
-    """Particles whose predicted factors, (free, free + size) numbers each, fit into a cache of this many bytes."""
-    fitting = int(CACHE_SHARE * cache) // (8 * free * (free + size))
+def working_set(ode_filter: SampleFilter) -> int:
+    """Numbers per particle that a step works on: the predicted factor, or the state where there is none."""
+    if isinstance(ode_filter, ODEFilter):
+        return len(ode_filter.free) * (len(ode_filter.free) + ode_filter.layout.size)
+    return STAGES * sum(ode_filter.model.orders)
+
+
+def block_size(working_set: int, smallest: int, cache: int) -> int:
+    """Particles whose numbers, `working_set` each, fit into a cache of this many bytes."""
+    fitting = int(CACHE_SHARE * cache) // (8 * working_set)
     return int(np.clip(2 ** (max(fitting, 1).bit_length() - 1), smallest, LARGEST))
 
 

@@ -12,6 +12,7 @@ from probsysid.data.record import Record
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import VectorisedFilter, filter_for
 from probsysid.odefilter.filter_inputs import measured, prepare, with_room
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
@@ -50,16 +51,20 @@ class BatchTarget(FilterTarget):
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
         """Records whose inputs behave alike share a filter, and so its compiled programs."""
-        ode_filters = [self.solver.ode_filter(self.problem.model, record.jump_order) for record in self.records]
-        return tuple(filter_for(each, self.executor, self.batching.rows(self.particles)) for each in ode_filters)
+        rows = self.batching.rows(self.particles)
+        return tuple(filter_for(each, self.executor, rows) for each in self._ode_filters)
+
+    @cached_property
+    def _ode_filters(self) -> tuple[ODEFilter, ...]:
+        return tuple(self.solver.ode_filter(self.problem.model, record.jump_order) for record in self.records)
 
     @cached_property
     def data(self) -> tuple[PackedSamples, ...]:
-        pairs = zip(self.records, self.filters, strict=True)
-        samples = [prepare(record, f.ode_filter, self.substeps) for record, f in pairs]
+        pairs = zip(self.records, self._ode_filters, strict=True)
+        samples = [prepare(record, ode_filter, self.substeps) for record, ode_filter in pairs]
         roomy = self.adaptive or self.substeps > 1
         packed = [PackedSamples.of(with_room(s) if roomy else s) for s in samples]
-        return tuple(each.changed(partial(_padded, batching=self.batching)) for each in packed)
+        return tuple(each.changed(partial(padded, batching=self.batching)) for each in packed)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -136,6 +141,6 @@ class BatchTarget(FilterTarget):
             first = last
 
 
-def _padded(rows: Float[np.ndarray, "sample number"], batching: Batching) -> Float[np.ndarray, "row number"]:
+def padded(rows: Float[np.ndarray, "sample number"], batching: Batching) -> Float[np.ndarray, "row number"]:
     """The last sample repeated until whole chunks are full."""
     return np.concatenate([rows, np.repeat(rows[-1:], batching.whole_chunks(len(rows)) - len(rows), axis=0)])

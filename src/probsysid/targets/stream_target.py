@@ -12,6 +12,7 @@ from probsysid.data.record import Record
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import VectorisedFilter, filter_for
 from probsysid.odefilter.filter_inputs import prepare, units, with_room
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
@@ -64,11 +65,14 @@ class StreamTarget(FilterTarget):
 
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
+        return (filter_for(self._ode_filter, self.executor, self.batching.rows(self.particles)),)
+
+    @cached_property
+    def _ode_filter(self) -> ODEFilter:
         model = self.problem.model
         inputs = dict.fromkeys(model.input_names, np.zeros(2))
         alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
-        ode_filter = self.solver.ode_filter(model, alike.jump_order)
-        return (filter_for(ode_filter, self.executor, self.batching.rows(self.particles)),)
+        return self.solver.ode_filter(model, alike.jump_order)
 
     @property
     def offsets(self) -> tuple[int, int]:
@@ -135,14 +139,14 @@ class StreamTarget(FilterTarget):
         """The filter's numbers for the new samples, from them and the one before."""
         start = max(first - 1, 0)
         unit = self._units[np.minimum(np.arange(start, first + count), SETTLED)]
-        samples = prepare(self.record(start, first + count), self.filters[0].ode_filter, self.substeps, unit)
+        samples = prepare(self.record(start, first + count), self._ode_filter, self.substeps, unit)
         samples = jax.tree.map(lambda leaf: leaf[first - start :], samples)
         return PackedSamples.of(with_room(samples) if self.adaptive or self.substeps > 1 else samples)
 
     @cached_property
     def _units(self) -> Float[np.ndarray, "sample substep coordinate"]:
         """Unit variances of the first intervals; the last one stands for all that follow."""
-        return units(self.filters[0].ode_filter, np.full(SETTLED, self.dt / self.substeps), self.substeps)
+        return units(self._ode_filter, np.full(SETTLED, self.dt / self.substeps), self.substeps)
 
     def _write(self, new: PackedSamples) -> None:
         """Add rows, and pad the last chunk with the newest."""

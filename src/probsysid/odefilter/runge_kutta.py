@@ -1,0 +1,126 @@
+"""The usual likelihood: Runge-Kutta steps that count as exact, and Gaussian noise.
+
+It takes the place of an ODE filter where integration error does not matter yet: in the search for modes, and wherever
+many particles are looked at of which few remain.  One step costs an eighth of a filter's, and less the larger the state
+is.  Classical Runge-Kutta of order four; inputs follow their intersample behaviour.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from probsysid.data.record import Record
+from probsysid.model.model import Model
+from probsysid.model.particle import Particle
+from probsysid.odefilter.filter_inputs import measured, step_lengths
+from probsysid.odefilter.interval_data import IntervalData
+from probsysid.odefilter.unrolled.gaussian import Innovation
+
+Physical = list[Float[Array, ""]]
+"""The physical components of one particle."""
+
+
+@dataclass(frozen=True)
+class RungeKuttaFilter:
+    """A model's motion as a filter without uncertainty: the state is the list of physical components."""
+
+    model: Model
+
+    unrolled = True
+
+    def start(self, particle: Particle, sample: IntervalData) -> Physical:
+        """The initial state."""
+        return [jnp.asarray(value, dtype=float) for value in particle.initial_mean]
+
+    def interval(self, state: Physical, particle: Particle, sample: IntervalData) -> Physical:
+        """From the previous sample to this one.  `sample.grid` holds the inputs at the middle and the end of each
+        step."""
+        length = sample.step
+
+        def step(j: Any, state: Physical) -> Physical:
+            before = jnp.maximum(2 * j - 1, 0)
+            left = [jnp.where(j == 0, u[0], v) for u, v in zip(sample.departure, sample.grid[before], strict=True)]
+            middle, right = list(sample.grid[2 * j]), list(sample.grid[2 * j + 1])
+            k1 = self._rates(state, left, particle)
+            k2 = self._rates(_moved(state, 0.5 * length, k1), middle, particle)
+            k3 = self._rates(_moved(state, 0.5 * length, k2), middle, particle)
+            k4 = self._rates(_moved(state, length, k3), right, particle)
+            mean = [(a + 2 * b + 2 * c + d) / 6 for a, b, c, d in zip(k1, k2, k3, k4, strict=True)]
+            return _moved(state, length, mean)
+
+        return lax.fori_loop(0, jnp.asarray(sample.count, int), step, state)
+
+    def _rates(self, state: Physical, inputs: list[Any], particle: Particle) -> Physical:
+        """Time derivatives of all components: the model as a system of first order."""
+        highest = self.model.highest_derivatives(state, inputs, particle.parameters)
+        rates, offset = [], 0
+        for order, top in zip(self.model.orders, highest, strict=True):
+            rates += [*state[offset + 1 : offset + order], jnp.asarray(top, dtype=float)]
+            offset += order
+        return rates
+
+    def observe(
+        self, state: Physical, particle: Particle, sample: IntervalData
+    ) -> tuple[Physical, Any, list[Innovation]]:
+        """The unchanged state, the energy and each output's innovation; a missing output (NaN) counts nothing."""
+        inputs = [values[0] for values in sample.inputs]
+        highest = self.model.highest_derivatives(state, inputs, particle.parameters)
+        predictions = self.model.measured(state, highest, inputs, particle.parameters)
+        energy: Any = 0.0
+        innovations = []
+        for observed, predicted, sd in zip(sample.outputs, predictions, particle.noise, strict=True):
+            present = ~jnp.isnan(observed)
+            white = jnp.where(present, observed - predicted, 0.0) / sd
+            energy = energy + jnp.where(present, 0.5 * white**2 + jnp.log(jnp.sqrt(2 * jnp.pi) * sd), 0.0)
+            innovations.append(Innovation(jnp.where(present, observed - predicted, jnp.nan), sd**2, white))
+        return state, energy, innovations
+
+    # The state for loops and storage
+
+    def structure(
+        self, first: Callable[..., Physical], step: Callable[..., Physical], particle: Particle, sample: IntervalData
+    ) -> tuple[None, Any]:
+        """No pattern, and the shapes of a state."""
+        return None, jax.eval_shape(first, particle, sample)
+
+    def fill(self, state: Physical, pattern: None) -> Physical:
+        return [jnp.asarray(value, dtype=float) for value in state]
+
+    def pack(self, state: list[Any], template: Any) -> Any:
+        return jnp.stack(state)
+
+    def unpack(self, packed: Any, template: Any) -> list[Any]:
+        return list(packed)
+
+
+def _moved(state: Physical, length: Any, rates: Physical) -> Physical:
+    return [x + length * rate for x, rate in zip(state, rates, strict=True)]
+
+
+ROOM = 32
+"""Steps per interval that the arrays are padded to, or a multiple of it: one program serves any number up to that."""
+
+
+def prepare(record: Record, model: Model, substeps: int) -> IntervalData:
+    """Everything that is the same for all particles, with the sample axis first, as in `filter_inputs.prepare`."""
+    model.check_inputs(record.input_names)
+    used = [record.input_names.index(name) for name in model.input_names]
+    inputs = record.input_derivatives(0)[:, used, :]
+    grid = record.input_grid(2 * substeps)[:, :, used]
+    room = ROOM * -(-substeps // ROOM)
+    return IntervalData(
+        grid=np.concatenate([grid, np.repeat(grid[:, -1:], 2 * (room - substeps), axis=1)], axis=1),
+        inputs=inputs,
+        departure=inputs[np.maximum(np.arange(record.samples) - 1, 0)],
+        outputs=measured(record, model),
+        unit=None,
+        scales=None,
+        step=step_lengths(record) / substeps,
+        count=np.full(record.samples, substeps),
+    )

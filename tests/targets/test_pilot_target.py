@@ -1,0 +1,68 @@
+"""The pilot: Runge-Kutta steps that count as exact, as a target of the sampler."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import probsysid as ps
+from probsysid.model.problem import Problem
+from probsysid.parallel.threads import Threads
+from probsysid.posterior.simulate import simulate
+from probsysid.targets.batch_target import BatchTarget
+from probsysid.targets.pilot_target import PilotTarget, applies
+
+MODEL = ps.Model(
+    {"x": 2, "z": 1},
+    lambda s, u, p: {"x": u.force - p.k * s.x - 0.3 * s.dx - s.z, "z": s.dx - p.k * s.z},
+    lambda s, u, p: {"position": s.x, "acceleration": s.ddx},
+)
+NOISE = {"position": ps.dist.LogNormal(-2.0, 1.0), "acceleration": 0.2}
+INITIAL = {"x": ps.dist.Normal(0.0, 1.0), "dx": 0.5, "z": 0.0}
+
+
+def record(seed: int, intersample: str, irregular: bool) -> ps.Record:
+    """Any numbers will do; some are missing."""
+    random = np.random.default_rng(seed)
+    time = np.cumsum(random.uniform(0.05, 0.15, 40)) if irregular else 0.1 * np.arange(40)
+    outputs = {name: random.standard_normal(40) for name in MODEL.output_names}
+    outputs["position"][[0, 7]] = np.nan
+    return ps.Record({"force": random.standard_normal(40)}, outputs, time=time, intersample=intersample)
+
+
+def problem(records: int, **changes: Mapping[str, object]) -> Problem:
+    return Problem.make(
+        MODEL,
+        **{
+            "priors": {"k": ps.dist.LogNormal(0.0, 1.0)},
+            "noise": NOISE,
+            "initials": [INITIAL] * records,
+            "model_error": {},
+            **changes,
+        },
+    )
+
+
+@pytest.mark.parametrize(("intersample", "irregular"), [("linear", False), ("zoh", True)])
+def test_energies_are_those_of_simulated_outputs(intersample: str, irregular: bool) -> None:
+    """Two records, two outputs, some of them missing: against the free run and the normal density."""
+    records = tuple(record(seed, intersample, irregular) for seed in (0, 1))
+    asked = problem(2)
+    target = PilotTarget.of(BatchTarget(asked, ps.Solver(), records, 4, Threads(cores=1)), substeps=3)
+    theta = np.random.default_rng(2).standard_normal((4, 4))
+    _, likelihood, energy = target.sweep(theta, target.samples)
+    values = {name: np.asarray(value) for name, value in asked.space.values(theta).items()}
+    expected = np.zeros(4)
+    for r, each in enumerate(records):
+        start = np.stack([values[f"initial[{r}].x"], np.full(4, 0.5), np.zeros(4)])
+        outputs, _, _ = simulate(MODEL, {"k": values["k"]}, start, each, steps=3)
+        for name, sd in (("position", values["noise.position"]), ("acceleration", np.full(4, 0.2))):
+            white = (each.outputs[name] - outputs[name]) / sd[:, None]
+            terms = -0.5 * white**2 - np.log(np.sqrt(2 * np.pi) * sd)[:, None]
+            expected += np.nansum(terms, axis=1)
+    np.testing.assert_allclose(likelihood - energy, expected, rtol=1e-9)
+
+
+def test_a_motion_without_error_is_no_pilot_of_a_model_with_error() -> None:
+    assert applies(problem(1))
+    assert not applies(problem(1, model_error={"x": ps.dist.HalfNormal(1.0)}))
