@@ -471,7 +471,7 @@ ROWS = (
 
 
 def show(results: dict[str, Any]) -> None:
-    table = Table(title=f"ns a particle and step: {PARTICLES} particles, {STEPS} steps, one core")
+    table = Table(title=f"ns per particle and step: {PARTICLES} particles, {STEPS} steps, one core")
     table.add_column("")
     for problem in PROBLEMS:
         table.add_column(problem.name, justify="right")

@@ -65,7 +65,7 @@ def measured(clock: Clock, samples: int, **changes: Any) -> dict[str, float]:
     began, busy = time.perf_counter(), time.process_time()
     posterior = run(samples, **changes)
     total, processor = time.perf_counter() - began, time.process_time() - busy
-    history = posterior.rejuvenations()
+    history = posterior.history.table()
     return {
         "seconds": total,
         "filter_seconds": clock.seconds,

@@ -35,9 +35,9 @@ def data(samples: int, seed: int = 0) -> ps.Record:
     return measured(multisine(samples, seed), TRUTH, TRUE_NOISE, TRUE_START, np.random.default_rng([seed, 1]))
 
 
-def trajectory(parameters: Mapping[str, Any], x: Any, v: Any, force: Any) -> Any:
+def trajectory(parameters: Mapping[str, Any], x: Any, v: Any, force: Any, steps: int = STEPS) -> Any:
     """Positions at the samples; the force is linear between them."""
-    p, h = parameters, DT / STEPS
+    p, h = parameters, DT / steps
 
     def rate(x: Any, v: Any, u: Any) -> tuple[Any, Any]:
         return v, (u - p["c"] * v - p["k"] * x - p["k3"] * x**3) / p["m"]
@@ -45,14 +45,14 @@ def trajectory(parameters: Mapping[str, Any], x: Any, v: Any, force: Any) -> Any
     def interval(state: tuple[Any, Any], ends: Any) -> tuple[tuple[Any, Any], Any]:
         def step(j: int, state: tuple[Any, Any]) -> tuple[Any, Any]:
             x, v = state
-            left, middle, right = (ends[0] + (ends[1] - ends[0]) * (j + part) / STEPS for part in (0.0, 0.5, 1.0))
+            left, middle, right = (ends[0] + (ends[1] - ends[0]) * (j + part) / steps for part in (0.0, 0.5, 1.0))
             a1, b1 = rate(x, v, left)
             a2, b2 = rate(x + h / 2 * a1, v + h / 2 * b1, middle)
             a3, b3 = rate(x + h / 2 * a2, v + h / 2 * b2, middle)
             a4, b4 = rate(x + h * a3, v + h * b3, right)
             return x + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4), v + h / 6 * (b1 + 2 * b2 + 2 * b3 + b4)
 
-        for j in range(STEPS):
+        for j in range(steps):
             state = step(j, state)
         return state, state[0]
 
@@ -61,7 +61,9 @@ def trajectory(parameters: Mapping[str, Any], x: Any, v: Any, force: Any) -> Any
     return jnp.concatenate([start[0][None], rest])
 
 
-def exact_draws(record: ps.Record, warmup: int, draws: int, chains: int, seed: int = 0) -> dict[str, np.ndarray]:
+def exact_draws(
+    record: ps.Record, warmup: int, draws: int, chains: int, seed: int = 0, steps: int = STEPS
+) -> dict[str, np.ndarray]:
     """Draws of NUTS, (chain, draw), of every quantity under the names of our posterior."""
     force, measured = jnp.asarray(record.inputs["force"]), jnp.asarray(record.outputs["position"])
 
@@ -69,7 +71,7 @@ def exact_draws(record: ps.Record, warmup: int, draws: int, chains: int, seed: i
         values = {name: numpyro.sample(name, prior) for name, prior in PRIORS.items()}
         noise = numpyro.sample("noise.position", NOISE)
         start = [numpyro.sample(f"initial.{name}", prior) for name, prior in INITIAL.items()]
-        numpyro.sample("data", dist.Normal(trajectory(values, *start, force), noise), obs=measured)
+        numpyro.sample("data", dist.Normal(trajectory(values, *start, force, steps), noise), obs=measured)
 
     # seven quantities: forward derivatives through the time loop are several times faster than backward ones
     sampler = NUTS(model, init_strategy=numpyro.infer.init_to_median, forward_mode_differentiation=True)

@@ -13,7 +13,7 @@ TITLE = """# Validation of the sampler
 
 Written by `python -m validation`, which runs the studies that have no result yet; `python -m validation NAME --again`
 repeats one.  Each section names its command, the day, the machine and the time it took.  Results of single data sets
-are kept in `validation/results`, so that an interrupted study goes on where it stopped.
+are kept in `validation/results`, so that an interrupted study continues where it stopped.
 """
 
 
@@ -57,9 +57,9 @@ def _calibration(result: dict[str, Any]) -> str:
     ]
     return (
         "## Simulation-based calibration\n\n"
-        f"Truths from the prior, {result['sets']} data sets of 100 samples of a Duffing oscillator: the share of each\n"
-        "posterior below its truth should be uniform.  Acceptance "
-        f"{result['acceptance']:.0%}, {result['sweeps']:.0f} sweeps of the record a run.\n\n"
+        f"True values drawn from the prior, {result['sets']} data sets of 100 samples of a Duffing oscillator: the "
+        "share of each\nposterior below the true value should be uniformly distributed.  Acceptance "
+        f"{result['acceptance']:.0%}, {result['sweeps']:.0f} sweeps per run.\n\n"
         + _table(["quantity", "p, chi-square", "p, Kolmogorov-Smirnov", "rms of (mean - truth) / sd"], rows)
         + "\n![Rank histograms](figures/sbc.png)\n"
     )
@@ -72,7 +72,7 @@ def _nuts(result: dict[str, Any]) -> str:
     return (
         "## Against NUTS\n\n"
         "One Duffing record of 300 samples; numpyro's NUTS with a Runge-Kutta likelihood of 8 steps\n"
-        f"a sample, against 8192 particles (effective {result['ess']:.0f}).\n\n"
+        f"per sample, against 8192 particles (effective {result['ess']:.0f}).\n\n"
         + _table(["quantity", "difference of means / sd", "ratio of sd", "effective draws of NUTS"], rows)
     )
 
@@ -93,8 +93,8 @@ def _kills(result: dict[str, Any]) -> str:
     return (
         "## Killed and resumed\n\n"
         f"{result['kills']} SIGKILLs at random moments, {result['checkpoints in the middle of a run']} of them\n"
-        f"with the run half done; ends identical to the last bit: {result['identical']};\n"
-        f"a checkpoint never behind an earlier one: {result['checkpoints never go back']};\n"
+        f"with a checkpoint in the middle of the run; results identical to the last bit: {result['identical']};\n"
+        f"checkpoints never behind an earlier one: {result['checkpoints never go back']};\n"
         f"unfinished files left behind: {result['unfinished files left behind']}.\n"
     )
 
@@ -116,8 +116,8 @@ def _bias(result: dict[str, Any]) -> str:
     return (
         "## Biases and the reported evidence error, on conjugate problems\n\n"
         + _table([*header, "evidence / exact", "true over reported evidence error"], rows)
-        + "\nIslands times particles; 200 runs (mixture 100).  The worst of some 50 numbers is 2 to 3 standard errors\n"
-        "without any bias.\n"
+        + "\nIslands times particles; 200 runs (mixture 100).  The largest of some 50 unbiased\n"
+        "estimates is expected to be off by 2 to 3 standard errors.\n"
     )
 
 

@@ -4,7 +4,7 @@ import ast
 import inspect
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +47,16 @@ def commands(page: Path) -> list[list[str]]:
     """Lines of a page that call the command line, split into words."""
     lines = [line for block in blocks(page) if block.language in ("", "sh") for line in block.text.splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("probsysid ")]
+
+
+def with_keywords(source: str, function: str, names: Iterable[str]) -> ast.Module:
+    """The program with `name=name` for each of the names in calls of `ps.function` that do not give it."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"ps.{function}":
+            given = {word.arg for word in node.keywords}
+            node.keywords += [ast.keyword(name, ast.Name(name, ast.Load())) for name in names if name not in given]
+    return ast.fix_missing_locations(tree)
 
 
 def wrong_calls(source: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Every code block of the pages runs; in the quick suite with few particles and one step per sample."""
 
-import inspect
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import typer
 import probsysid as ps
 from probsysid.cli import app
 from tests import duffing
-from tests.docs.blocks import EXAMPLES, PAGES, commands, python_blocks, wrong_calls
+from tests.docs.blocks import EXAMPLES, PAGES, commands, python_blocks, with_keywords, wrong_calls
 from tests.study.shell import call
 
 WITH_PYTHON = [page for page in PAGES if python_blocks(page)]
@@ -42,14 +42,11 @@ def test_python_runs(
     page: Path, particles: int, solver: ps.Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    defaults = inspect.unwrap(ps.identify).__kwdefaults__  # the check of shapes wraps functions
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "sampler", ps.Sampler(particles=particles))
-    monkeypatch.setitem(defaults, "solver", solver)
-    namespace: dict[str, Any] = {"np": np, **known(page)}
+    settings = {"sampler": ps.Sampler(particles=particles), "solver": solver}
+    namespace: dict[str, Any] = {"np": np, **known(page), **settings}
     for block in python_blocks(page):
-        text = block.text.replace("particles=256", f"particles={particles}")
-        exec(compile("\n" * (block.line - 1) + text, str(page), "exec"), namespace)
+        text = "\n" * (block.line - 1) + block.text.replace("particles=256", f"particles={particles}")
+        exec(compile(with_keywords(text, "identify", settings), str(page), "exec"), namespace)
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=named)
@@ -79,6 +76,11 @@ def test_commands_run_one_after_the_other(page: str, tmp_path: Path, monkeypatch
 def test_names_and_keywords_exist(path: Path) -> None:
     sources = [path.read_text()] if path.suffix == ".py" else [block.text for block in python_blocks(path)]
     assert [wrong for source in sources for wrong in wrong_calls(source)] == []
+
+
+def test_a_call_gets_the_keywords_that_it_lacks() -> None:
+    tree = with_keywords("ps.identify(model, solver=mine); ps.solve(model)", "identify", ("sampler", "solver"))
+    assert ast.unparse(tree) == "ps.identify(model, solver=mine, sampler=sampler)\nps.solve(model)"
 
 
 def test_a_wrong_call_is_seen() -> None:

@@ -1,14 +1,20 @@
 """A stream is a batch: the same posterior to the last bit, however the samples are portioned."""
 
+import linecache
+import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 
 import probsysid as ps
-from probsysid.inference import online as module
+from probsysid.parallel.executor import Executor, Result, Task
 from tests import duffing
 
 SAMPLES = 90
@@ -87,27 +93,40 @@ def submit(online: ps.Identifier, record: ps.Record, first: int, last: int) -> N
         online.submit({"force": record.inputs["force"][k]}, {"position": record.outputs["position"][k]})
 
 
-class Gate:
-    """Lets the identification go on when it is told to."""
+class Guarded(Executor):
+    """Threads that call a function before they evaluate particles."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+    def __init__(self, before: Callable[[], None]):
+        self.before = before
+        self.threads = ps.Threads()
+
+    def slices(self, particles: int) -> tuple[slice, ...]:
+        return self.threads.slices(particles)
+
+    def run(self, tasks: Sequence[Task[Result]]) -> list[Result]:
+        self.before()
+        return self.threads.run(tasks)
+
+    def mesh(self, particles: int) -> Mesh | None:
+        return self.threads.mesh(particles)
+
+
+class Gate:
+    """Lets an identification go on when it is told to."""
+
+    def __init__(self) -> None:
         self.open = threading.Event()
         self.reached = threading.Event()
-        original = module.forward
+        self.executor = Guarded(self.stop)
 
-        def forward(*arguments: object) -> object:
-            self.reached.set()
-            assert self.open.wait(60)
-            return original(*arguments)
-
-        monkeypatch.setattr(module, "forward", forward)
+    def stop(self) -> None:
+        self.reached.set()
+        assert self.open.wait(60)
 
 
-def test_samples_faster_than_they_can_be_brought_in(
-    record: ps.Record, batch: ps.Posterior, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(monkeypatch)
-    with ps.Identifier(duffing.model, dt=duffing.DT, **duffing.options()) as online:
+def test_samples_faster_than_they_can_be_brought_in(record: ps.Record, batch: ps.Posterior) -> None:
+    gate = Gate()
+    with ps.Identifier(duffing.model, dt=duffing.DT, executor=gate.executor, **duffing.options()) as online:
         submit(online, record, 0, 1)
         assert gate.reached.wait(60)
         submit(online, record, 1, 50)  # comes back although nothing moves
@@ -138,13 +157,13 @@ def test_submit_and_update_keep_the_order(record: ps.Record, batch: ps.Posterior
 
 @pytest.mark.parametrize("goes_on", ["here", pytest.param("elsewhere", marks=pytest.mark.long)])
 def test_nothing_is_lost_when_the_user_stops(
-    record: ps.Record, batch: ps.Posterior, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, goes_on: str
+    record: ps.Record, batch: ps.Posterior, tmp_path: Path, goes_on: str
 ) -> None:
     """Ctrl-C while samples are queued: what is not in the posterior is saved all the same, and caught up with later."""
-    gate = Gate(monkeypatch)
+    gate = Gate()
     with (
         pytest.raises(KeyboardInterrupt),
-        ps.Identifier(duffing.model, dt=duffing.DT, **duffing.options()) as online,
+        ps.Identifier(duffing.model, dt=duffing.DT, executor=gate.executor, **duffing.options()) as online,
     ):
         submit(online, record, 0, 70)
         assert gate.reached.wait(60)
@@ -159,58 +178,71 @@ def test_nothing_is_lost_when_the_user_stops(
     assert_identical(one.posterior, batch)
 
 
-def test_ctrl_c_in_the_middle_of_an_update(
-    record: ps.Record, batch: ps.Posterior, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wherever it strikes, the samples are taken in once."""
+@contextmanager
+def ctrl_c(functions: set[str], line: int) -> Iterator[None]:
+    """An interruption where this thread comes to the given line, counted from 0, of those that the functions execute.
+
+    Lines with `with` do not count: Python comes to them again on the way out, where a signal is not handled before
+    the lock is released.
+    """
+    left = iter(range(line, -1, -1))
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_qualname not in functions:
+            return None
+        leaving = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip().startswith("with ")
+        if event == "line" and not leaving and next(left, None) == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def test_ctrl_c_in_the_middle_of_an_update(record: ps.Record, batch: ps.Posterior) -> None:
+    """Wherever it strikes while samples enter the stream and the posterior, they are taken in once."""
     online = ps.Identifier(duffing.model, dt=duffing.DT, **duffing.options())
     feed(online, record, 0, 30)
-
-    def strike(place: Any, name: str, after: bool) -> None:
-        original = getattr(place, name)
-
-        def struck(*arguments: Any) -> None:
-            if after:
-                original(*arguments)
-            monkeypatch.setattr(place, name, original)
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(place, name, struck)
-
-    for first, (place, name, after) in zip(
-        (30, 40, 50),
-        ((module.StreamTarget, "append", False), (module.StreamTarget, "append", True), (module, "forward", True)),
-        strict=True,
-    ):
-        strike(place, name, after)
-        with pytest.raises(KeyboardInterrupt):
-            feed(online, record, first, first + 10)
-        assert online.samples == first + 10
-        assert online.lag == 10
-        assert online.wait()
-    feed(online, record, 60, SAMPLES)
+    lags, last = set(), 30
+    for line in range(100):
+        first, last = last, last + 2
+        try:
+            with ctrl_c({"Identifier._step", "StreamTarget.append"}, line):
+                feed(online, record, first, last)
+        except KeyboardInterrupt:
+            assert online.samples == last
+            lags.add(online.lag)
+            assert online.wait()
+        else:
+            break
+    assert lags == {0, 2}  # some struck before the posterior was replaced, some after
+    feed(online, record, last, SAMPLES)
     assert_identical(online.posterior, batch)
 
 
-def test_a_failure_is_raised_by_the_next_call_and_nothing_is_lost(
-    record: ps.Record, batch: ps.Posterior, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    online = ps.Identifier(duffing.model, dt=duffing.DT, **duffing.options())
-    submit(online, record, 0, 30)
-    online.wait()
-    with monkeypatch.context() as broken:
+def test_a_failure_is_raised_by_the_next_call_and_nothing_is_lost(record: ps.Record, batch: ps.Posterior) -> None:
+    broken = threading.Event()
 
-        def forward(*_: object) -> object:
+    def fail() -> None:
+        if broken.is_set():
             raise ps.SamplingError("all particles are lost")
 
-        broken.setattr(module, "forward", forward)
-        submit(online, record, 30, 31)
-        with pytest.raises(ps.SamplingError, match="all particles are lost"):
-            online.wait()
-        submit(online, record, 31, 32)
-        for thread in threading.enumerate():  # it ends when it has failed
-            if thread.name == "probsysid: background":
-                thread.join(60)
+    online = ps.Identifier(duffing.model, dt=duffing.DT, executor=Guarded(fail), **duffing.options())
+    submit(online, record, 0, 30)
+    online.wait()
+    broken.set()
+    submit(online, record, 30, 31)
+    with pytest.raises(ps.SamplingError, match="all particles are lost"):
+        online.wait()
+    submit(online, record, 31, 32)
+    for thread in threading.enumerate():  # it ends when it has failed
+        if thread.name == "probsysid: background":
+            thread.join(60)
+    broken.clear()
     with pytest.raises(ps.SamplingError, match="all particles are lost"):
         submit(online, record, 32, 33)
     assert (online.samples, online.lag) == (33, 3)

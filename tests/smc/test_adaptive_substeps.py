@@ -4,6 +4,7 @@ A regression whose design is wrong by an amount that falls by a factor of 16 fro
 is integrated with a method of order four.  Every level has a closed form.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +12,17 @@ import numpy as np
 import pytest
 
 from probsysid import Sampler, SamplingError
-from probsysid.smc import adaptive_substeps, ibis
-from probsysid.smc.adaptive_substeps import FINEST, FIRST, TOLERANCE, forward, milestone
+from probsysid.smc import ibis
+from probsysid.smc.adaptive_substeps import (
+    FINEST,
+    FIRST,
+    TOLERANCE,
+    MultilevelTarget,
+    adjust,
+    compute,
+    forward,
+    milestone,
+)
 from probsysid.smc.history import History
 from tests.smc.conjugate import EnergyTarget, Regression
 
@@ -93,7 +103,10 @@ def test_posterior_and_evidence_are_those_of_the_final_level(error: float) -> No
     assert error or found == {0}
 
 
-def after_changes(target: Levels, error: float) -> np.ndarray:
+Forward = Callable[[ibis.IBISState, MultilevelTarget, Sampler], tuple[ibis.IBISState, ibis.StepInfo]]
+
+
+def after_changes(target: Levels, error: float, forward: Forward = forward) -> np.ndarray:
     """Evidence relative to the exact one, right after every change of level that took no moves: those find it anew."""
     found = []
     for seed in range(SEEDS):
@@ -112,14 +125,22 @@ def test_evidence_is_right_after_every_change() -> None:
     assert abs(found.mean() - 1) < 4.5 * found.std() / np.sqrt(len(found))
 
 
-def test_a_forgotten_correction_of_the_weights_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were particles taken to the next level as they are, the evidence would stay that of the levels before."""
-    kept = lambda run, target, other, level, sampler: (  # noqa: E731
-        replace(run, level=level, state=other.state, log_likelihood=other.likelihood),
-        (),
-    )
-    monkeypatch.setattr(adaptive_substeps, "switch_level", kept)
-    found = after_changes(levels(30.0), 30.0)
+def forward_uncorrected(
+    run: ibis.IBISState, target: MultilevelTarget, sampler: Sampler
+) -> tuple[ibis.IBISState, ibis.StepInfo]:
+    """As `forward`, but particles are carried over to another level with their weights as they are."""
+    stop = milestone(run.samples)
+    run, step = ibis.step(run, target.at(run.level), sampler, stop)
+    level = adjust(run, target, sampler)[0].level if run.samples == stop else run.level
+    if level == run.level:
+        return run, step
+    _, other = compute(run, target, level)
+    return replace(run, level=level, state=other.state, log_likelihood=other.likelihood), step
+
+
+def test_a_forgotten_correction_of_the_weights_would_show() -> None:
+    """The evidence would stay that of the levels before."""
+    found = after_changes(levels(30.0), 30.0, forward_uncorrected)
     assert abs(found.mean() - 1) > 4.5 * found.std() / np.sqrt(len(found))
 
 

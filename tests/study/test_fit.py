@@ -14,11 +14,13 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pytest
+import typer
 
 import probsysid as ps
-from probsysid.smc import ibis
+from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.study import commands, output_folder, run
 from probsysid.study.freerun import free_runs
+from probsysid.study.resolve import ResolvedStudy
 from tests.study.shell import call
 from tests.study.small import GAIN, RATE, STUDY, fitted, loaded, write_study
 
@@ -55,30 +57,33 @@ def test_the_numbers_are_those_of_the_posterior() -> None:
     assert summary["data"][0]["train"] == [0, 40]
 
 
-@pytest.mark.parametrize("works", [True, False])
-def test_fresh_draws_at_the_end(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
-    """A study that asks for fresh draws gets them, or a remark and the particles of the run."""
+def asking_for(draws: int) -> ResolvedStudy:
+    resolved, _, _ = loaded()
+    sampler = resolved.study.sampler.model_copy(update={"refine": draws})
+    report = resolved.study.report.model_copy(update={"states": False, "draws": 2})
+    return replace(resolved, study=resolved.study.model_copy(update={"sampler": sampler, "report": report}))
 
-    asked = []
 
-    def refined(posterior: ps.Posterior, draws: int, *, seed: int) -> ps.Posterior:
-        if not works:
-            raise ps.SamplingError("nothing close enough was found.")
-        doubled = {"theta": np.tile(posterior.theta, 2), "weights": np.tile(posterior.weights, 2) / 2}
-        values = {name: np.tile(value, 2) for name, value in posterior.values.items()}
-        asked.append((draws, seed))
-        settings = replace(posterior.settings, refined_from=len(posterior.weights))
-        return replace(posterior, values=values, settings=settings, **doubled)
+def test_fresh_draws_at_the_end() -> None:
+    """A study that asks for fresh draws gets them, once."""
+    asking = asking_for(128)
+    _, _, (found,) = loaded()
+    result = run.work_out(asking, found.candidate, found.posterior, lambda _: None)
+    expected = found.posterior.refined(128, seed=asking.study.seed)
+    np.testing.assert_array_equal(result.posterior.theta, expected.theta)
+    again = run.work_out(asking, found.candidate, result.posterior, lambda _: None)
+    np.testing.assert_array_equal(again.posterior.theta, expected.theta)
 
-    monkeypatch.setattr(ps.Posterior, "refined", refined)
-    resolved, _, results = loaded()
-    study = resolved.study.model_copy(update={"sampler": resolved.study.sampler.model_copy(update={"refine": 128})})
-    asking = replace(resolved, study=study)
-    result = run.work_out(asking, results[0].candidate, results[0].posterior, lambda _: None)
-    assert asked == ([(128, study.seed)] if works else [])
-    assert works or result.problems == ("nothing close enough was found",)
-    again = run.work_out(asking, results[0].candidate, result.posterior, lambda _: None)
-    assert len(again.posterior.weights) == len(result.posterior.weights)
+
+def test_fresh_draws_that_fail_are_a_remark() -> None:
+    """Particles that are all the same have no spread to draw from; the results are those of the run."""
+    _, _, (found,) = loaded()
+    same = replace(found.posterior, theta=np.repeat(found.posterior.theta[:, :1], len(found.posterior.weights), axis=1))
+    with pytest.raises(ps.SamplingError) as error:
+        same.refined(128)
+    result = run.work_out(asking_for(128), found.candidate, same, lambda _: None)
+    assert result.problems[0] == str(error.value).rstrip(".")
+    assert result.posterior is same
 
 
 def test_the_study_as_used_gives_the_same_numbers() -> None:
@@ -126,21 +131,19 @@ def test_the_report_can_be_written_again() -> None:
 
 
 @pytest.mark.long
-def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = write_study(tmp_path, STUDY.replace("draws = 32", "draws = 2\nstates = false"))
-    real, steps = ibis.step, []
+    steps: list[StepInfo] = []
 
-    def stopping(*arguments: object) -> object:
-        steps.append(1)
-        if len(steps) > 4:
+    def stop(_: IBISState, step: StepInfo) -> None:
+        steps.append(step)
+        if len(steps) == 4:
             raise KeyboardInterrupt
-        return real(*arguments)
 
-    monkeypatch.setattr(ibis, "step", stopping)
-    stopped = call("fit", study, "--quiet")
-    monkeypatch.undo()
-    assert stopped.exit_code == 130
-    assert f"To go on: probsysid fit {study} --resume" in stopped.stderr
+    with pytest.raises(typer.Exit) as stopped:
+        commands.fit_study(study, quiet=True, notice=stop)
+    assert stopped.value.exit_code == 130
+    assert f"To go on: probsysid fit {study} --resume" in capsys.readouterr().err
     assert not (tmp_path / "lag-results").exists()
     assert (tmp_path / "lag-results.unfinished" / "lag.npz").exists()
 

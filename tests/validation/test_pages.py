@@ -46,3 +46,13 @@ def test_an_unfinished_matrix_is_not_published(tmp_path: Path, capsys: pytest.Ca
     honesty_page.write(tmp_path / "no results", "an abacus", published)
     assert published.read_text() == "as it was"
     assert "is left as it is" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("prose", ["INTRODUCTION", "GUIDE", "SCORES", "MISSES"])
+def test_the_published_page_has_the_prose_of_the_script(prose: str) -> None:
+    """A figure needs the study again; a sentence must not be changed in one place only."""
+    assert getattr(honesty_page, prose) in honesty_page.PAGE.read_text()
+
+
+def test_the_published_page_of_the_sampler_begins_as_the_script_has_it() -> None:
+    assert page.PAGE.read_text().startswith(page.TITLE)

@@ -43,63 +43,64 @@ PICTURES = {
 
 NOTES = {
     "bouc-wen": """\
-Training data are simulated as the paper says; model and priors are the paper's (its second numbers are variances, delta
-is around -1.3), cut at zero, so that sampling is in log coordinates. Noise is inferred by the default method and known
-to the paper's. `limit` is a Laplace posterior on the same training record with Runge-Kutta steps so fine that no
-integration error is left: what a perfect sampler would get. The multisine test is a steady state: two periods are
-simulated and the second is scored.
+Training data are simulated as in the paper; model and priors are the paper's (its second numbers are variances, and
+delta is centred at -1.3), truncated at zero, so that sampling is in log coordinates. The default method infers the
+noise level; the paper's method is given it. `limit` is a Laplace posterior on the same training record with
+Runge-Kutta steps so fine that no integration error is left: what a perfect sampler would obtain. The multisine test is
+in steady state: two periods are simulated and the second is scored.
 """,
     "silverbox": """\
-Trained on samples 49277 to 52348 (from zero), in free run on the arrow head (`arrow`: samples 1000 to 40000) and on the
-test sets of nonlinear-benchmarks (without the 50 samples that it gives to initialise). The input is band-limited.
-Solver and conditioning are the package's defaults: the number of integration steps is found from the data, and each
-model ends at one where a finer integration would not change its posterior, so that log evidences compare down the
-column of one method. None of these models leaves white prediction errors, and a run says so. The paper's preset has
-its noise fixed at 1e-6 V and one step a sample.
+Trained on samples 49277 to 52348 (counted from zero); tested in free run on the arrow head (`arrow`: samples 1000 to
+40000) and on the test sets of nonlinear-benchmarks (without the 50 samples that it provides for initialisation). The
+input is band-limited. Solver and conditioning are the package's defaults: the number of integration steps is chosen
+from the data, and each model ends with a number at which a finer integration would not change its posterior, so that
+the log evidences of one method are comparable across models. None of these models leaves white prediction errors, and
+each run says so. The paper's preset fixes the noise at 1e-6 V and takes one step per sample.
 """,
     "emps": """\
-Force is gtau times the recorded voltage. Friction opposes whatever acts, up to Fc, so that a stuck axis stays stuck
-(`probsysid/benchmarks/emps.py`). The default method infers a model error beside the noise; least-squares fits of the
-open loop without that room give constants far from the published ones.
+Force is gtau times the recorded voltage. Friction opposes any applied force, up to Fc, so that a stuck axis stays
+stuck (`probsysid/benchmarks/emps.py`). The default method infers a model error in addition to the noise; least-squares
+fits of the open loop without that freedom give constants far from the published ones.
 `open_loop` is a free run of the test record from its measured force, with nothing that pulls it back: small force
 errors integrate twice. `closed_loop` simulates the benchmark's controller too, from the reference and the pulses.
 `baseline` predicts q = qg. The paper's figure is printed beside `open_loop`, the only protocol that it describes, but
-the same model fitted on the test record itself leaves more than that (`limit`, here a fit on the test record). Fv and
-Fc are tied (posterior correlation about -0.9): where they differ from the published values, both pairs give the same
-friction in the middle of the range of velocities and split it differently. The asymmetric model has one viscous
-constant for each direction; a Coulomb force that differs by direction is what `offset` describes already.
-The paper's preset ends at constants far from the published ones and is sure of them: 283 of its 290 rejuvenations
-(`friction`) come before sample 1370, the last at 3908 of 24576. Tempering the samples that leave few particles, which
-the paper does not do, took a rejuvenation for almost every sample (2400 of them in the first 1650), and that run was
-not finished.
+the same model fitted to the test record itself has a larger error than that (`limit`, here a fit to the test record).
+Fv and Fc are strongly correlated (posterior correlation about -0.9): where they differ from the published values, both
+pairs give the same friction in the middle of the range of velocities and split it differently. The asymmetric model
+has one viscous constant for each direction; a Coulomb force that depends on the direction is already described by
+`offset`. The paper's preset ends at constants far from the published ones, with narrow intervals: 283 of its 290
+rejuvenations (`friction`) come before sample 1370, the last at 3908 of 24576. Tempering the samples that degenerate
+the weights, which the paper does not do, needed a rejuvenation at almost every sample (2400 of them in the first
+1650), and that run was not finished.
 """,
 }
 
 FINDINGS = {
     "silverbox": """\
-Why the paper's preset fails here: `python -m validation.benchmarks.ablation RESULTS/ablation.json` gives it some
-choices of the default method, and the default method some of its, with 128 particles; a cell has one figure for each
-of three seeds. (The default's steps are four a sample here, its smoothness is 4 and the preset's 3, `start` is an
-uncertain initial state.) Two choices are to blame, and each hides the other. A state that never sees the data, with a
-linearisation of order zero, has nothing in it that contracts: for the constants of the default method, `ps.solve`
-with `Solver.paper()` puts the standard deviation of its error at 0.4 V after 100 samples and at 99 V at the end,
-where the signal has 0.056 V. Data then tell next to nothing; with the noise inferred and a better sampler, the best
-explanation is a system that hardly moves: 53.6 mV is the error of predicting no motion at all. With EKF1 the
-deviation stays at 4 mV, but then the noise of 1e-6 V makes the likelihood so sharp that particles stay where the
-first samples have put them. EKF1 and an inferred noise, the rest being the paper's, give 1.9 mV, close to the 1.82
-that the paper reports; its sampler misses this with one seed of three. From there to 0.88 mV it is the number of
-steps. The default method bears order zero (its state sees the data) and solver conditioning (with EKF1), but not the
-fixed noise; with one step a sample its runs end in two different places, with the paper's sampler in three. (These runs
-are older than those above: the evidence was still a product over all rejuvenations, and may be off by some units.)
+Why the paper's preset fails here: `python -m validation.benchmarks.ablation RESULTS/ablation.json` replaces some of
+its choices by those of the default method, and vice versa, with 128 particles; a cell has one figure for each of three
+seeds. (Here the default method takes four steps per sample; its smoothness is 4, the preset's 3; `start` is an
+uncertain initial state.) Two choices are to blame, and each hides the other. If the state is not conditioned on the
+data and the linearisation is of order zero, nothing contracts the error: at the constants found by the default method,
+`ps.solve` with `Solver.paper()` reports a standard deviation of 0.4 V after 100 samples and of 99 V at the end, where
+that of the signal is 0.056 V. The data then carry almost no information; with the noise inferred and a better sampler,
+the best explanation is a system that hardly moves: 53.6 mV is the error of predicting no motion at all. With EKF1 the
+standard deviation stays at 4 mV, but then the noise of 1e-6 V makes the likelihood so sharp that the particles stay
+where the first samples have put them. EKF1 and an inferred noise level, the rest being the paper's, give 1.9 mV, close
+to the 1.82 that the paper reports; its sampler misses this with one seed of three. The rest, down to 0.88 mV, is due
+to the number of steps. The default method tolerates order zero (its state is conditioned on the data) and solver
+conditioning (with EKF1), but not the fixed noise; with one step per sample its runs end in two different places, with
+the paper's sampler in three. (These runs are older than those above: the evidence was still a product over all
+rejuvenations, and may be off by some units.)
 """,
     "emps": """\
 Why the paper's preset fails here: the same experiment on the first 3600 samples, one seed. Its sampler is to blame:
-one Gaussian proposal a rejuvenation cannot follow a posterior that moves as far as this one does when the axis turns
-round, and the particles are left behind. With the default's sampler, the paper's likelihood gives the same closed
-loop as ours. What is left is that drift has no place in it: errors of the force add up in a position that is never
-corrected, and without a model error the noise has to stand for them. That costs 27 000 to 37 000 in log evidence (joint
-conditioning and model error help only together) and three to five times the sweeps. The closed loop does not show it:
-the controller corrects errors of the constants, too.
+one Gaussian proposal per rejuvenation cannot follow a posterior that moves as far as this one does when the axis
+reverses, and the particles are left behind. With the default sampler, the paper's likelihood gives the same
+closed-loop error as ours. What remains is that it makes no allowance for drift: errors of the force accumulate in a
+position that is never corrected, and without a model error they have to be attributed to the noise. That costs 27 000
+to 37 000 in log evidence (joint conditioning and model error help only together) and three to five times the sweeps.
+The closed loop does not show it: the controller corrects errors of the constants, too.
 """,
 }
 """Why the paper's preset fails, printed above the ablation table that shows it."""
@@ -157,8 +158,8 @@ def _head(runs: Sequence[PublishedRun], failures: Sequence[Failure]) -> Iterator
     yield (
         "The three case studies of Longbottom, Champneys and Rogers, on the published files. Errors are root mean "
         "squares in free run; min, mean and max are over the posterior's particles. `default` is this package's "
-        "method, `paper` the paper's choices to the letter (EKF0, solver conditioning, one Gaussian proposal), with "
-        "the acceptance ratio complete. The error of a log evidence comes from four islands and their halves."
+        "method, `paper` exactly the paper's choices (EKF0, solver conditioning, one Gaussian proposal), with the "
+        "complete acceptance ratio. The error of a log evidence comes from four islands and their halves."
     )
     yield ""
     yield f"Made by `python -m validation.benchmarks.page` from runs of probsysid {context.version}, "
@@ -237,10 +238,10 @@ def _realisations(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
     seed = bouc_wen.RECORD_SEED
     yield (
         "How well the constants can be known depends on the phases and the noise of the training record, and those of "
-        f"the paper's are not published. Limits for {len(rows)} realisations (`python -m "
+        f"the paper are not published. Limits for {len(rows)} realisations (`python -m "
         f"validation.benchmarks.realisations`); the record above is number {seed}, chosen because its limit is closest "
-        "to 1.10 and 2.76 um, which were known from an earlier record. That is one of the best: judge a method by its "
-        "distance from the limit, not by its distance from the paper's figures."
+        "to 1.10 and 2.76 um, which were known from an earlier record. That record is among the most favourable: judge "
+        "a method by its distance from the limit, not by its distance from the paper's figures."
     )
     yield ""
     yield "| | smallest | lower quartile | median | upper quartile | largest | this record |"

@@ -46,23 +46,23 @@ def write(folder: Path, machine: str, path: Path = PAGE) -> None:
 
 INTRODUCTION = """# Validation: are the intervals honest?
 
-An identified constant with an interval is a promise: of many 90 % intervals, 90 % hold the true value. Two things
-break it. A solver whose steps are too long for the model shifts the estimate while the interval stays narrow, because
-an ordinary likelihood takes the solver for exact. And a method that counts the integration error can miscount it.
-This page checks the promise on four systems whose constants are known, at steps that are too long, just right and
-fine, for the usual method, the paper's and ours. What the sampler itself adds is checked in
+A credible interval is a promise: of many 90 % intervals, 90 % contain the true value. Two things break it. A solver
+whose steps are too long for the model shifts the estimate while the interval stays narrow, because an ordinary
+likelihood treats the numerical solution as exact. And a method that accounts for the integration error can misjudge
+it. This page checks the promise on four systems whose constants are known, at steps that are too long, adequate and
+fine, for the usual method, the paper's and ours. The error of the sampler itself is checked in
 [validation-sampler.md](validation-sampler.md).
 """
 
 SYSTEMS = {
-    "duffing": "mass on a hardening spring like the Silverbox, position measured, 9 samples a period; m, c, k, k3",
+    "duffing": "mass on a hardening spring like the Silverbox, position measured, 9 samples per period; m, c, k, k3",
     "bouc-wen": (
-        "hysteretic oscillator of the benchmark, acceleration measured at 1024 Hz, some 30 samples a period; m, c, k, "
-        "alpha and the products beta gamma, beta delta: the data tell nothing else, and the prior's margins would "
+        "hysteretic oscillator of the benchmark, acceleration measured at 1024 Hz, some 30 samples per period; m, c, "
+        "k, alpha and the products beta gamma, beta delta: the data identify nothing else, and prior marginals would "
         "flatter every method"
     ),
-    "van-der-pol": "relaxation oscillation, position measured, 22 samples a period, 3 or 4 in each jump; mu, k",
-    "lotka-volterra": "two first-order equations, log populations measured once a year, 11 a period; 4 rates",
+    "van-der-pol": "relaxation oscillation, position measured, 22 samples per period, 3 or 4 in each jump; mu, k",
+    "lotka-volterra": "two first-order equations, log populations measured once a year, 11 samples per period; 4 rates",
 }
 
 
@@ -77,56 +77,58 @@ def _done() -> str:
         + _table(["system", "what it is, and what is scored", "samples", "noise"], systems)
         + "\n"
         f"For each system, constants are drawn from the prior, the motion is integrated finely ({FINE} Runge-Kutta\n"
-        "steps a sample), noise is added, and every likelihood below gets the same records, the same priors and the\n"
-        f"same sampler ({SAMPLER.particles} particles). Initial state and noise level are known: inferred, the noise\n"
-        "level would take in part of the integration error and flatter everyone.\n\n"
+        "steps per sample), noise is added, and every likelihood below gets the same records, the same priors and the\n"
+        f"same sampler ({SAMPLER.particles} particles). Initial state and noise level are known: if inferred, the\n"
+        "noise level would absorb part of the integration error and flatter every method.\n\n"
         "| name | likelihood |\n| --- | --- |\n"
-        "| rk4 | Runge-Kutta of order four at the same step, taken for exact: what everybody does |\n"
+        "| rk4 | classical fourth-order Runge-Kutta at the same step, treated as exact: common practice |\n"
         "| paper | `Solver.paper()`: EKF0, the state not conditioned on the data |\n"
         "| plain | ours with fixed steps, q = 3 (first-order equations: q = 2) and what automatic steps use: the ODE "
-        "linearised once, at the prediction, and one diffusion for all time, "
+        "linearised once, at the prediction, and a single diffusion for the whole record, "
         "`Solver('paper', steps, EKF1(), QuasiMLE())` |\n"
-        "| fixed | ours with fixed steps as it comes, the same q, `Solver('paper', steps)`: linearised three times "
-        "more at the corrected state, the diffusion local |\n"
-        "| auto | ours as it comes, `Solver()`: it chooses the steps while sampling |\n"
-        f"| gold | Runge-Kutta with {gold} steps a sample: more of them move log likelihoods by 0.02 at most |\n\n"
+        "| fixed | ours with fixed steps and otherwise defaults, the same q, `Solver('paper', steps)`: linearised "
+        "three more times at the corrected state, with a local diffusion |\n"
+        "| auto | ours by default, `Solver()`: it chooses the number of steps while sampling |\n"
+        f"| gold | Runge-Kutta with {gold} steps per sample: more steps change log likelihoods by 0.02 at most |\n\n"
         "Record lengths and particles are such that the matrix takes one to two hours of one idle core:\n"
-        f"{SETS} data sets a cell, {MORE['auto']} for auto and gold. {SAMPLER.particles} particles know a posterior\n"
-        "mean to 0.09 sd at worst, which adds 1 % to a squared z-score.\n"
+        f"{SETS} data sets per cell, {MORE['auto']} for auto and gold. {SAMPLER.particles} particles determine\n"
+        "a posterior mean to 0.09 sd at worst, which adds 1 % to a squared z-score.\n"
     )
 
 
 GUIDE = """## How to read the tables
 
-- **rms z**: how many of its own standard deviations a posterior mean is off the truth, root mean square over constants
-  and data sets. 1 is honest. 3 means that the error bars are three times too short. Less than 1 is on the safe side.
-- **worst**: the constant with the largest one.
-- **50 %, 90 %**: how many of the 50 and 90 % intervals hold the truth, in percent.
-- **width**: standard deviation against the gold standard's on the same data, median. 1 loses nothing; 4 is what honest
-  ignorance costs.
-- **off gold**: distance of the posterior mean from the gold standard's in own standard deviations, root mean square.
-  The data's luck is the same for both and drops out: this is what the integration does, and the sampler's own noise
-  (0.1).
-- **CPU**: processor seconds of a run, median, on a machine with other work to do; **sweeps**: how many times all
-  particles went through the record.
-- **sets**: data sets, and in brackets those in which the sampler lost all particles: the likelihood called every set of
-  constants impossible. They are not in the other columns, which flatters the method.
+- **rms z**: distance of a posterior mean from the truth in posterior standard deviations, root mean square over
+  constants and data sets. 1 is calibrated. 3 means that the error bars are three times too short. Less than 1 is
+  conservative.
+- **worst**: the constant with the largest rms z.
+- **50 %, 90 %**: the share of the 50 % and 90 % intervals that contain the truth, in percent.
+- **width**: standard deviation relative to the gold standard's on the same data, median. 1 loses nothing; 4 is the
+  price of an integration error that is accounted for.
+- **off gold**: distance of the posterior mean from the gold standard's in posterior standard deviations, root mean
+  square. The realisation of the noise is the same for both and cancels: what remains is the effect of the integration,
+  and the sampler's own error (0.1).
+- **CPU**: processor seconds per run, median, on a machine with other load; **sweeps**: passes of all particles over the
+  record.
+- **sets**: data sets, and in brackets those in which the sampler lost all particles because none had a finite
+  likelihood. They are not in the other columns, which flatters the method.
 
-After ± is one standard error. Constants of one data set err together, so data sets are what is counted.
+After ± stands one standard error. The errors of constants from one data set are correlated, so it is computed over data
+sets.
 """
 
 SCORES = """## All z-scores
 
 ![z-scores by method](figures/honesty-scores.png)
 
-Every dot is one constant of one data set. Nine in ten should lie in the grey band, above and below zero alike. The
-scale is linear up to 3 and logarithmic beyond.
+Every dot is one constant of one data set. Nine in ten should lie in the grey band, symmetrically about zero. The scale
+is linear up to 3 and logarithmic beyond.
 
 ![Width against honesty](figures/honesty-widths.png)
 
-Honest methods are in the grey band; sharp ones are on the vertical line, where the standard deviation is the gold
-standard's. Numbers are steps a sample. Runge-Kutta steps that are too long go up: as narrow as ever, and wrong. Ours
-go right: wider. *plain* goes up as well where the motion jumps (below).
+Calibrated methods lie in the grey band; sharp ones on the vertical line, where the standard deviation equals that of
+the gold standard. Numbers are steps per sample. With steps that are too long, Runge-Kutta moves up: as narrow as
+before, and wrong. Ours moves to the right: wider. *plain* moves up as well where the motion jumps (below).
 
 ## The matrix
 """
@@ -183,33 +185,33 @@ def _met(found: Estimate, low: float, high: float) -> str:
     return "within error" if low - 2 * found.error <= found.value <= high + 2 * found.error else "**no**"
 
 
-MISSES = """## What long steps take, and what is left
+MISSES = """## What long steps need, and what remains
 
-**Why *plain* fails at one step a sample.** It linearises the ODE at the state that it predicts. The van der Pol
-oscillation jumps within 3 or 4 samples: the prediction overshoots so far that the slope there has nothing to do with
-the motion. Bouc-Wen's hysteresis has two branches, and the prediction may be on the wrong one (data sets 9, 15 and 17:
-6.5, 10.9 and 12.5 standard deviations off). So steps that are given by hand linearise again at the corrected state,
-three times: `EKF1(iterations=3)`.
+**Why *plain* fails at one step per sample.** It linearises the ODE at the predicted state. The van der Pol oscillation
+jumps within 3 or 4 samples: the prediction overshoots so far that the slope there has nothing to do with the motion.
+Bouc-Wen's hysteresis has two branches, and the prediction may be on the wrong one (data sets 9, 15 and 17: 6.5, 10.9
+and 12.5 standard deviations off). Therefore, where the number of steps is set by the user, the ODE is linearised three
+more times at the corrected state: `EKF1(iterations=3)`.
 
-**Why that is not enough.** On the van der Pol oscillator it leaves 3.0 standard deviations. A good part of them comes
-from the diffusion. At the true constants (of data set 0) the one-step prediction errors were 0.57 of their predicted
-standard deviation: the prediction was too wide, by an amount that depends on the constants. A smaller mu bends the
-motion less, leaves smaller ODE residuals and so a narrower prediction, which the log determinant rewards at every
-sample. With one diffusion for all constants, fixed at the median over data sets of what it is at the truth, mu is 0.6
-off on average instead of 3.3, at twice the width; at half that diffusion, and so at the same width as before, 1.8. So
-about half of mu's error was the diffusion's dependence on the constants. k goes from 2.3 above to 1.6 below: other
-errors remain. Two changes to the diffusion help:
+**Why that is not enough.** On the van der Pol oscillator an rms z of 3.0 remains. A good part of it comes from the
+diffusion. At the true constants (of data set 0) the one-step prediction errors were 0.57 of their predicted standard
+deviation: the prediction was too wide, by an amount that depends on the constants. A smaller mu curves the motion
+less, leaves smaller ODE residuals and hence a narrower prediction, which the log determinant rewards at every sample.
+With one diffusion for all constants, fixed at the median over data sets of its value at the truth, mu is off by 0.6 on
+average instead of 3.3, at twice the width; at half that diffusion, and so at the same width as before, by 1.8. So
+about half of mu's error was due to the diffusion's dependence on the constants. k goes from 2.3 above the truth to 1.6
+below: other errors remain. Two changes to the diffusion help:
 
-- It was estimated from the residual at the prediction, with the variance that a zeroth-order filter would have. With
-  the last linearisation's residual and its own variance, which its slopes enlarge where the ODE is stiff: 1.7. Neither
-  alone does it: 3.6 with the residual, 2.6 with the variance.
-- One diffusion for all time has the jumps in it, and the slow stretches between them get too much. With a local mean of
-  the squared residuals, in which the mean of all steps counts as half an observation, `Dynamic(1, shrinkage=0.5)`:
-  1.1.
+- It was estimated from the residual at the prediction, with the variance that it would have in a zeroth-order filter.
+  With the residual of the last linearisation and its own variance, which the Jacobian enlarges where the ODE is stiff:
+  1.7. Neither alone is sufficient: 3.6 with the residual, 2.6 with the variance.
+- A single diffusion for the whole record includes the jumps, and is too large in the slow phases between them. With a
+  local mean of the squared residuals, in which the mean of all steps counts as half an observation,
+  `Dynamic(1, shrinkage=0.5)`: 1.1.
 
-What was tried: rms z at one step a sample on data sets 0 to 19 (* also 1000 to 1019), in brackets what differs from
-the line that is referred to. Errors of these figures are 0.05 to 0.25 where they are under 4, so that neighbours of the
-one that was taken are as good as it.
+What was tried: rms z at one step per sample on data sets 0 to 19 (* also 1000 to 1019), in brackets the difference from
+the line referred to. The errors of these figures are 0.05 to 0.25 where they are below 4, so that the neighbours of the
+chosen one are equally good.
 
 | | van der Pol | Lotka-Volterra | Duffing | Bouc-Wen |
 | --- | --- | --- | --- | --- |
@@ -244,28 +246,29 @@ one that was taken are as good as it.
 | **fixed**: B (`Dynamic(1, shrinkage=0.5)`) | 1.09 | 1.06 | 0.97 | 1.31 |
 | B (`Dynamic(1, shrinkage=1)`; 2; 4)* | 1.12; 1.25; 1.38 | | 0.95; 0.94; 0.91 | |
 
-So many trials on the same data sets can find something by chance. On 40 others (`--seed 1`), run once the choice was
+So many trials on the same data sets can find something by chance. On 40 others (`--seed 1`), run after the choice was
 made, fixed at one step has 1.07 ± 0.08 (van der Pol), 1.04 ± 0.09 (Lotka-Volterra) and 1.07 ± 0.04 (Duffing, c alone
-1.8). Bouc-Wen was not tried on others.
+1.8). Bouc-Wen was not tried on other data sets.
 
-**What it costs.** 70 instead of 48 ns a particle and step on the Duffing oscillator, 247 instead of 137 on Bouc-Wen.
-Automatic steps, the default, are short enough without, and keep `EKF1()` and `QuasiMLE()`.
+**What it costs.** 70 instead of 48 ns per particle and step on the Duffing oscillator, 247 instead of 137 on Bouc-Wen.
+Automatic steps, the default, are short enough without it, and keep `EKF1()` and `QuasiMLE()`.
 
-**What is left.** The damping of the Duffing oscillator is 1.6 standard deviations off at one step, where plain's is
-1.0. The local diffusion does that: with one for all time and the same linearisation it is 1.1, but then van der Pol's
-mu is 2.3 off, and shares of the two in between only trade one for the other. mu is still 1.3 off, mostly to the same
-side. On the Bouc-Wen oscillator the aim is met only within its error, and 90 % intervals hold 77 %. A prior smoother by
-one derivative, which is the default of `smoothness`, makes long steps worse where the motion jumps. None of this
-concerns `Solver()`.
+**What remains.** The damping of the Duffing oscillator is off by 1.6 standard deviations at one step, where that of
+*plain* is off by 1.0. The cause is the local diffusion: with a single one and the same linearisation it is 1.1, but
+then van der Pol's mu is off by 2.3, and compromises between the two only trade one for the other. mu is still off by
+1.3, mostly to the same side. On the Bouc-Wen oscillator the aim is met only within its error, and 77 % of the 90 %
+intervals contain the truth. A prior smoother by one derivative, which is the default of `smoothness`, makes long steps
+worse where the motion jumps. None of this concerns `Solver()`.
 
-**The paper's choices.** With EKF0 the filter does not know that a position that is off means an acceleration that is
-off, and a state that never sees the data carries its error from sample to sample, where the likelihood counts it as
-if it were new each time. The solution's own phase error then goes into mass and stiffness. On the Duffing oscillator
-the result is wide and still wrong: twice the steps more than halve the width and take only a third off the z-scores.
+**The paper's choices.** With EKF0 the filter does not know that an error of the position implies one of the
+acceleration, and a state that is not conditioned on the data carries its error from sample to sample, where the
+likelihood counts it as if it were new each time. The phase error of the solution is then attributed to mass and
+stiffness. On the Duffing oscillator the result is wide and still wrong: twice the steps more than halve the width, but
+reduce the z-scores by only a third.
 
 **Where Runge-Kutta at one step does nearly well**, the step was short enough for the noise: the acceleration of the
-Bouc-Wen oscillator is sampled 30 times a period. Nothing in its result tells these cases from the others; that is the
-point.
+Bouc-Wen oscillator is sampled 30 times per period. Nothing in the result distinguishes these cases from the others;
+that is the point.
 """
 
 

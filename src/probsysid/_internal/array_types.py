@@ -5,3 +5,6 @@ from jaxtyping import Array
 
 Numbers = np.ndarray | Array
 """An array of NumPy, on the host, or of JAX, on a device or traced: `Float[Numbers, "state particle"]`."""
+
+Scalar = Numbers | float
+"""A number of one particle: traced, or known beforehand.  `jax.vmap` gives it a particle axis."""

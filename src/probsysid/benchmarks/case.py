@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from probsysid.data.record import Record
 from probsysid.model.model import Model
+from probsysid.model.priors import Prior
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior.simulate import Scores, simulate
 from probsysid.smc.options import Sampler
@@ -124,9 +125,9 @@ class Method:
 
     solver: Solver
     sampler: Sampler
-    noise: Mapping[str, Any] = field(default_factory=dict)
-    model_error: Mapping[str, Any] = field(default_factory=dict)
-    initial: Mapping[str, Any] | None = None
+    noise: Mapping[str, Prior] = field(default_factory=dict)
+    model_error: Mapping[str, Prior] = field(default_factory=dict)
+    initial: Mapping[str, Prior] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +179,8 @@ class CaseStudy:
     variant: str
     model: Model
     record: Record
-    priors: Mapping[str, Any]
-    initial: Mapping[str, Any]
+    priors: Mapping[str, Prior]
+    initial: Mapping[str, Prior]
     methods: Mapping[str, Method]
     protocols: tuple[ScoringProtocol, ...]
     equation: str

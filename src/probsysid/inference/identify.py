@@ -20,6 +20,7 @@ from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.progress import ProgressBar
 from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.model.model import Model
+from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem, default_noise
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
@@ -48,13 +49,13 @@ Notice = Callable[[IBISState, StepInfo], None]
 def identify(
     model: Model,
     record: Record | Sequence[Record],
-    priors: Mapping[Any, Any],
-    noise: Mapping[str, Any] | None = None,
-    initial: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    priors: Priors,
+    noise: Mapping[str, Prior] | None = None,
+    initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None = None,
     *,
     solver: Solver = Solver(),
     sampler: Sampler = Sampler(),
-    model_error: Mapping[str, Any] | None = None,
+    model_error: Mapping[str, Prior] | None = None,
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -257,7 +258,7 @@ def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> t
 
 def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed: int, *data: Any) -> str:
     """A text that changes whenever the same seed would give other numbers."""
-    given = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
+    given: dict[Any, Prior] = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
     given |= {f"model_error.{k}": v for k, v in problem.model_error.items()}
     for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
@@ -280,10 +281,10 @@ def _records(record: Record | Sequence[Record]) -> tuple[Record, ...]:
 def _problem(
     model: Model,
     records: tuple[Record, ...],
-    priors: Mapping[Any, Any],
-    noise: Mapping[str, Any] | None,
-    initial: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
-    model_error: Mapping[str, Any],
+    priors: Priors,
+    noise: Mapping[str, Prior] | None,
+    initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None,
+    model_error: Mapping[str, Prior],
 ) -> Problem:
     for record in records:
         model.check_inputs(record.input_names)

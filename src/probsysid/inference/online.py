@@ -36,6 +36,7 @@ from probsysid._internal.worker import BackgroundWorker
 from probsysid.inference.identify import check_seed, problem_fingerprint
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.model.model import Model
+from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
@@ -89,15 +90,15 @@ class Identifier:
     def __init__(
         self,
         model: Model,
-        priors: Mapping[Any, Any],
-        noise: Mapping[str, Any],
-        initial: Mapping[str, Any],
+        priors: Priors,
+        noise: Mapping[str, Prior],
+        initial: Mapping[str, Prior],
         dt: float,
         *,
         intersample: Word = "linear",
         solver: Solver = Solver(),
         sampler: Sampler = Sampler(),
-        model_error: Mapping[str, Any] | None = None,
+        model_error: Mapping[str, Prior] | None = None,
         seed: int = 0,
         executor: Executor | None = None,
     ):

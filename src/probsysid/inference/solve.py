@@ -28,6 +28,7 @@ from probsysid.data.record import Record
 from probsysid.model.initial_state import initial_moments
 from probsysid.model.model import Model
 from probsysid.model.particle import Particle
+from probsysid.model.priors import Prior
 from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.layout import Layout
@@ -45,7 +46,7 @@ def solve(
     parameters: Mapping[str, float],
     record: Record | Any,
     *,
-    initial: Mapping[str, Any] | None = None,
+    initial: Mapping[str, Prior] | None = None,
     solver: Solver = Solver(),
 ) -> "Solution":
     """Integrate a model for given parameters; measured outputs, if there are any, are ignored.
@@ -70,7 +71,7 @@ def solve(
     return Solution(ode_filter, particle, record, trajectory, record.time)
 
 
-def _particles(model: Model, parameters: Mapping[str, float], initial: Mapping[str, Any]) -> Particle:
+def _particles(model: Model, parameters: Mapping[str, float], initial: Mapping[str, Prior]) -> Particle:
     """The mean start, then all starts one standard deviation above it, then those below."""
     moments = initial_moments(model, initial)
     aside = [[sd if i == j else 0.0 for i in range(len(moments))] for j, (_, sd) in enumerate(moments) if sd > 0]
@@ -190,8 +191,8 @@ class Solution:
         return self.record.input_at(self.time)[:, used]
 
     @property
-    def _parameters(self) -> dict[str, Any]:
-        return {name: value[..., 0] for name, value in self.particle.parameters.items()}
+    def _parameters(self) -> dict[str, jax.Array]:
+        return {name: jnp.asarray(value)[..., 0] for name, value in self.particle.parameters.items()}
 
     def _quantities(self, physical: Any, inputs: Any) -> Any:
         """Everything that is reported, as a function of the physical components; the ODE gives the highest derivatives.

@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.model.model import Model
+from probsysid.model.priors import Prior
 
 
 def check_initial_names(model: Model, initial: Iterable[str]) -> None:
@@ -20,7 +21,7 @@ def check_initial_names(model: Model, initial: Iterable[str]) -> None:
             raise InputError(f"initial names {name!r}; the components with an initial value are: {known}.{hint}")
 
 
-def initial_moments(model: Model, initial: Mapping[str, Any]) -> list[tuple[float, float]]:
+def initial_moments(model: Model, initial: Mapping[str, Prior]) -> list[tuple[float, float]]:
     """Mean and standard deviation of each physical component; components that are not named are exactly zero."""
     check_initial_names(model, initial)
     return [gaussian_moments(name, initial.get(name, 0.0)) for name in model.physical_names]

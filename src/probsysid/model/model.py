@@ -24,7 +24,7 @@ from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxtyping import Array, Float
 
-from probsysid._internal.array_types import Numbers
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.model.namespaces import Namespace, RecordingNamespace, used_names
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
@@ -100,34 +100,38 @@ class Model:
     # Evaluation for one particle: scalars in, scalars out
 
     def highest_derivatives(
-        self, physical: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]
+        self, physical: Sequence[Scalar], inputs: Sequence[Scalar], parameters: Mapping[str, Scalar]
     ) -> list[Float[Numbers, ""]]:
         """The dynamics at one point, in the order of the coordinates."""
         return self._evaluate(self._dynamics_program, physical, inputs, parameters)
 
     def measured(
         self,
-        physical: Sequence[Any],
-        highest: Sequence[Any],
-        inputs: Sequence[Any],
-        parameters: Mapping[str, Any],
+        physical: Sequence[Scalar],
+        highest: Sequence[Scalar],
+        inputs: Sequence[Scalar],
+        parameters: Mapping[str, Scalar],
     ) -> list[Float[Numbers, ""]]:
         """The outputs at one point, in the order of `output_names`."""
         return self._evaluate(self._outputs_program, (*physical, *highest), inputs, parameters)
 
-    def _derivatives(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
+    def _derivatives(
+        self, state: Sequence[Scalar], inputs: Sequence[Scalar], parameters: Mapping[str, Scalar]
+    ) -> list[Scalar]:
         s = Namespace("state", dict(zip(self.physical_names, state, strict=True)))
         values = self.dynamics(s, self._inputs(inputs), Namespace("parameter", parameters))
         return [jnp.asarray(values[name], dtype=float) for name in self.coordinates]
 
-    def _measurements(self, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
+    def _measurements(
+        self, state: Sequence[Scalar], inputs: Sequence[Scalar], parameters: Mapping[str, Scalar]
+    ) -> list[Scalar]:
         s = Namespace("state", dict(zip((*self.physical_names, *self.highest_names), state, strict=True)))
         assert self.outputs is not None
         values = self.outputs(s, self._inputs(inputs), Namespace("parameter", parameters))
         return [jnp.asarray(values[name], dtype=float) for name in self.output_names]
 
     def _evaluate(
-        self, program: ClosedJaxpr, state: Sequence[Any], inputs: Sequence[Any], parameters: Mapping[str, Any]
+        self, program: ClosedJaxpr, state: Sequence[Scalar], inputs: Sequence[Scalar], parameters: Mapping[str, Scalar]
     ) -> list[Float[Numbers, ""]]:
         """A model function by its recorded operations.
 
@@ -148,7 +152,7 @@ class Model:
         """The operations of the outputs."""
         return self._recorded(self._measurements, len(self.physical_names) + len(self.highest_names))
 
-    def _recorded(self, function: Callable[..., list[Any]], components: int) -> ClosedJaxpr:
+    def _recorded(self, function: Callable[..., list[Scalar]], components: int) -> ClosedJaxpr:
         state = [jax.ShapeDtypeStruct((), float) for _ in range(components)]
         return jax.make_jaxpr(function)(state, self._abstract_inputs(), self._abstract_parameters())
 
@@ -162,7 +166,9 @@ class Model:
         """Which physical components the equation of each coordinate can depend on."""
         count = len(self.physical_names)
 
-        def equations(inputs: Sequence[Any], parameters: Mapping[str, Any], *physical: Any) -> list[Any]:
+        def equations(
+            inputs: Sequence[Scalar], parameters: Mapping[str, Scalar], *physical: Scalar
+        ) -> Sequence[Scalar]:
             return self.highest_derivatives(physical, inputs, parameters)
 
         return sparsity_pattern(equations, self._abstract_inputs(), self._abstract_parameters(), count=count)
@@ -172,7 +178,7 @@ class Model:
         """Which physical components and highest derivatives each output can depend on."""
         split = len(self.physical_names)
 
-        def equations(inputs: Sequence[Any], parameters: Mapping[str, Any], *state: Any) -> list[Any]:
+        def equations(inputs: Sequence[Scalar], parameters: Mapping[str, Scalar], *state: Scalar) -> Sequence[Scalar]:
             return self.measured(state[:split], state[split:], inputs, parameters)
 
         count = split + len(self.highest_names)
@@ -192,7 +198,7 @@ class Model:
             hint = did_you_mean(missing[0], list(names))
             raise InputError(f"the model uses the input {missing[0]!r}, the record's inputs are: {listed}.{hint}")
 
-    def _inputs(self, values: Sequence[Any]) -> Namespace:
+    def _inputs(self, values: Sequence[Scalar]) -> Namespace:
         return Namespace("input", dict(zip(self.input_names, values, strict=True)))
 
     def _abstract_inputs(self) -> list[jax.ShapeDtypeStruct]:

@@ -65,7 +65,7 @@ class PriorSite:
         """Number of unconstrained coordinates."""
         return math.prod(self.free_shape)
 
-    def sample(self, key: Any, count: int) -> Float[Array, "size particle"]:
+    def sample(self, key: jax.Array, count: int) -> Float[Array, "size particle"]:
         """Draws from the prior, in unconstrained coordinates."""
         return self.transform.inv(self.prior.sample(key, (count,))).reshape(count, self.size).T
 
@@ -163,7 +163,7 @@ class ParameterSpace:
         """Functions compiled for this space alone."""
         return {}
 
-    def sample(self, key: Any, count: int) -> Theta:
+    def sample(self, key: jax.Array, count: int) -> Theta:
         """Draws from the prior, in unconstrained coordinates."""
         keys = jax.random.split(key, len(self.sites))
         return jnp.concatenate([site.sample(k, count) for site, k in zip(self.sites, keys, strict=True)])

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from probsysid._internal.array_types import Scalar
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_finite
 from probsysid.data.record import Record
@@ -16,6 +17,7 @@ from probsysid.model.initial_state import check_initial_names, gaussian_moments
 from probsysid.model.model import Model
 from probsysid.model.parameter_space import ParameterSpace
 from probsysid.model.particle import Particle
+from probsysid.model.priors import Prior, Priors
 
 NOISE_SPREAD = 2.0
 """Standard deviation of the log of an unknown noise level: a factor of 50 either way."""
@@ -26,19 +28,19 @@ class Problem:
     """Everything that is inferred, but for the data.  Checked and laid out once, for batch and online alike."""
 
     model: Model
-    priors: Mapping[Any, Any]
-    noise: Mapping[str, Any]
-    initials: Sequence[Mapping[str, Any]]
-    model_error: Mapping[str, Any]
+    priors: Priors
+    noise: Mapping[str, Prior]
+    initials: Sequence[Mapping[str, Prior]]
+    model_error: Mapping[str, Prior]
 
     @classmethod
     def make(
         cls,
         model: Model,
-        priors: Mapping[Any, Any],
-        noise: Mapping[str, Any],
-        initials: Sequence[Mapping[str, Any]],
-        model_error: Mapping[str, Any] | None,
+        priors: Priors,
+        noise: Mapping[str, Prior],
+        initials: Sequence[Mapping[str, Prior]],
+        model_error: Mapping[str, Prior] | None,
     ) -> "Problem":
         """Check every name and kind before anything compiles."""
         model_error = dict(model_error or {})
@@ -96,7 +98,7 @@ class Problem:
         given |= self.priors
         return {n: np.asarray(v, dtype=float) for n, v in given.items() if not isinstance(v, dist.Distribution)}
 
-    def particle(self, values: Mapping[str, Any], record: int) -> Particle:
+    def particle(self, values: Mapping[str, Scalar], record: int) -> Particle:
         """One particle as the filter takes it, for one record."""
         return self.roles(record).particle({**self.fixed(record), **values})
 
@@ -110,7 +112,7 @@ class QuantityRoles:
     initial: tuple[str, ...]
     model_error: tuple[str, ...] | None
 
-    def particle(self, values: Mapping[str, Any]) -> Particle:
+    def particle(self, values: Mapping[str, Scalar]) -> Particle:
         return Particle(
             parameters={name: values[name] for name in self.parameters},
             noise=[values[name] for name in self.noise],
@@ -120,7 +122,7 @@ class QuantityRoles:
         )
 
 
-def _check_priors(model: Model, priors: Mapping[Any, Any]) -> None:
+def _check_priors(model: Model, priors: Priors) -> None:
     names = [n for key in priors for n in (key if isinstance(key, tuple) else (key,))]
     model.check_parameters(names)
     for name, prior in priors.items():
@@ -136,7 +138,7 @@ def _check_priors(model: Model, priors: Mapping[Any, Any]) -> None:
             )
 
 
-def _check_levels(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+def _check_levels(kind: str, given: Mapping[str, Prior], known: Sequence[str]) -> None:
     for name, value in given.items():
         if name not in known:
             hint = did_you_mean(name, known)
@@ -148,7 +150,7 @@ def _check_levels(kind: str, given: Mapping[str, Any], known: Sequence[str]) -> 
             raise InputError(f"{kind} of {name!r} is {value!r}; it must be a positive number or a prior.")
 
 
-def default_noise(name: str, records: Sequence[Record]) -> Any:
+def default_noise(name: str, records: Sequence[Record]) -> dist.Distribution:
     """A wide prior around a tenth of the output's standard deviation; 1 where it was never measured."""
     measured = [np.asarray(record.outputs[name]) for record in records if name in record.outputs]
     values = np.concatenate(measured) if measured else np.empty(0)

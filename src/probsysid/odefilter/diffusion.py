@@ -9,12 +9,13 @@ from its Jacobian (`residual_variance_ratio`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid._internal.errors import InputError
 from probsysid._internal.validation import is_real
 from probsysid.odefilter import iwp
@@ -22,13 +23,19 @@ from probsysid.odefilter import iwp
 FLOOR = 1e-200
 """Smallest squared diffusion.  It keeps covariances positive where a coordinate is exactly at rest."""
 
+Index = int | Numbers
+"""Of a coordinate; traced where `ArrayFilter` maps over coordinates."""
+
+Estimate = tuple[list[Scalar], Scalar]
+"""Memory, and the squared diffusion."""
+
 
 class UnitVariance(NamedTuple):
     """Variance of the scaled ODE residual for unit diffusion."""
 
-    running: Any
+    running: Scalar
     """Of a solver that has run since the last restart."""
-    local: Any
+    local: Scalar
     """From the newest step's process noise alone."""
 
 
@@ -36,11 +43,11 @@ class UnitVariance(NamedTuple):
 class Diffusion(Protocol):
     """An estimator of one coordinate's squared diffusion from its ODE residuals."""
 
-    def start(self, guess: Any) -> list[Any]:
+    def start(self, guess: Scalar) -> list[Scalar]:
         """Memory before any step; `guess` is the squared diffusion of `initial_diffusion`."""
         ...
 
-    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
+    def update(self, memory: list[Scalar], residual: Scalar, unit: UnitVariance, coordinate: Index) -> Estimate:
         """New memory and the squared diffusion.  The coordinate's index may be traced (`ArrayFilter` maps over it)."""
         ...
 
@@ -54,10 +61,10 @@ class QuasiMLE:
     of a wrong first step does not recover.
     """
 
-    def start(self, guess: Any) -> list[Any]:
+    def start(self, guess: Scalar) -> list[Scalar]:
         return [guess, jnp.ones(())]
 
-    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
+    def update(self, memory: list[Scalar], residual: Scalar, unit: UnitVariance, coordinate: Index) -> Estimate:
         total, count = memory
         total, count = total + residual * residual / unit.running, count + 1
         return [total, count], total / count
@@ -82,11 +89,11 @@ class Dynamic:
             if not (is_real(value) and 0 <= value < float("inf")):
                 raise InputError(f"Dynamic: {name} is {value!r}; it must be a finite number, 0 or more.")
 
-    def start(self, guess: Any) -> list[Any]:
+    def start(self, guess: Scalar) -> list[Scalar]:
         local = [guess, jnp.ones(())] if self.memory > 0 else []
         return [guess, jnp.ones(()), *local] if self.shrinkage > 0 else local
 
-    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
+    def update(self, memory: list[Scalar], residual: Scalar, unit: UnitVariance, coordinate: Index) -> Estimate:
         square = residual * residual
         if not self.shrinkage:
             local, total, weight = self._local(memory, square, unit)
@@ -95,7 +102,7 @@ class Dynamic:
         local, total, weight = self._local(memory[2:], square, unit)
         return [*overall, *local], (total + self.shrinkage * mean) / (weight + self.shrinkage)
 
-    def _local(self, memory: list[Any], square: Any, unit: UnitVariance) -> tuple[list[Any], Any, Any]:
+    def _local(self, memory: list[Scalar], square: Scalar, unit: UnitVariance) -> tuple[list[Scalar], Scalar, Scalar]:
         """New memory, and the weighted sum of the observations and the sum of their weights."""
         if not memory:
             return memory, square / unit.local, 1.0
@@ -115,11 +122,11 @@ class Fixed:
 
     scale: float | tuple[float, ...] = 1.0
 
-    def start(self, guess: Any) -> list[Any]:
+    def start(self, guess: Scalar) -> list[Scalar]:
         return []
 
-    def update(self, memory: list[Any], residual: Any, unit: UnitVariance, coordinate: Any) -> tuple[list[Any], Any]:
-        scale: Any = self.scale
+    def update(self, memory: list[Scalar], residual: Scalar, unit: UnitVariance, coordinate: Index) -> Estimate:
+        scale: float | tuple[float, ...] | Array = self.scale
         if isinstance(scale, tuple):
             scale = scale[coordinate] if isinstance(coordinate, int) else jnp.asarray(scale)[coordinate]
         return memory, scale**2
@@ -129,7 +136,7 @@ EXTRA_DERIVATIVES = 2
 """Derivatives beyond the prior's highest one that `initial_diffusion` uses."""
 
 
-def initial_diffusion(next_derivatives: Sequence[Any], step: Any) -> Any:
+def initial_diffusion(next_derivatives: Sequence[Scalar], step: Scalar) -> Scalar:
     """A squared diffusion from the two derivatives that follow the prior's highest one.
 
     If the next derivative is d, the highest one changes by d h over a step, against sigma sqrt(h) for the Wiener

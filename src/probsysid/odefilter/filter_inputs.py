@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, unit_variances
@@ -60,7 +61,7 @@ def with_room(samples: IntervalData) -> IntervalData:
     count = samples.grid.shape[1]
     room = ROOM * -(-count // ROOM)
 
-    def pad(leaf: np.ndarray) -> np.ndarray:
+    def pad(leaf: Numbers) -> np.ndarray:
         return np.concatenate([leaf, np.repeat(leaf[:, -1:], room - count, axis=1)], axis=1)
 
     return samples._replace(grid=pad(samples.grid), unit=pad(samples.unit), count=np.full(len(samples.grid), count))

@@ -2,26 +2,28 @@
 
 from typing import Any, NamedTuple
 
+from probsysid._internal.array_types import Numbers
+
 
 class IntervalData(NamedTuple):
     """A sample and the interval that leads to it; of many samples, with the sample axis first."""
 
-    grid: Any
+    grid: Numbers
     """Inputs at the end of each step of the interval, as limits from the left: (substeps, input)."""
-    inputs: Any
+    inputs: Numbers
     """Inputs and their time derivatives at the sample, as limits from the right: (input, derivative).  The derivatives
     are read at the start only."""
-    departure: Any
+    departure: Numbers
     """The same at the previous sample, where the interval begins."""
-    outputs: Any
+    outputs: Numbers
     """Measured outputs, NaN where missing."""
-    unit: Any
+    unit: Numbers
     """Variance of the ODE residual for unit diffusion: (substeps, coordinate)."""
-    scales: Any
+    scales: Numbers
     """Nordsieck scales: the physical value of one scaled unit of each component on this interval."""
-    step: Any
+    step: Numbers
     """Length of one integration step on this interval."""
-    rescale: Any = None
+    rescale: Numbers | None = None
     """Scales of the previous interval over those of this one; None if all intervals are equal."""
-    count: Any = None
+    count: Any = None  # not Numbers | None: a tuple has a method of this name, of another type
     """Number of steps of the interval if `grid` and `unit` are padded; None if they are not."""

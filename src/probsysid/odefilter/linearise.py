@@ -7,22 +7,23 @@ the measured position never corrects the velocity, and parameter estimates are b
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Scalar
 from probsysid._internal.errors import InputError
 from probsysid._internal.validation import is_whole
 from probsysid.model.sparsity import SparsityPattern
 from probsysid.odefilter.unrolled.gaussian import Row
 
-VectorFunction = Callable[[Sequence[Any]], list[Any]]
+VectorFunction = Callable[[Sequence[Scalar]], Sequence[Scalar]]
 
 
-def jacobian(function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
+def jacobian(function: VectorFunction, point: Sequence[Scalar], pattern: SparsityPattern) -> list[Row]:
     """The Jacobian with one row per output, and `None` at the structural zeros of the pattern.
 
     One forward-mode derivative per argument, with a tangent of one, is elementwise over particles and hence cheap.
@@ -34,7 +35,7 @@ def jacobian(function: VectorFunction, point: Sequence[Any], pattern: SparsityPa
         if not affected:
             continue
 
-        def of_argument(value: Any, k: int = k, affected: list[int] = affected) -> list[Any]:
+        def of_argument(value: Scalar, k: int = k, affected: list[int] = affected) -> list[Scalar]:
             values = function([*point[:k], value, *point[k + 1 :]])
             return [values[i] for i in affected]
 
@@ -61,7 +62,7 @@ def colours(pattern: SparsityPattern) -> np.ndarray:
 
 
 def jacobian_matrix(
-    function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
+    function: Callable[[Array], Array], point: Float[Array, "argument"], pattern: SparsityPattern
 ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
     """Values and Jacobian of a function of a vector: one program for all derivatives, one derivative per colour."""
     colour = colours(pattern)
@@ -80,12 +81,12 @@ class Linearisation(Protocol):
         """Number of times that it is renewed at the corrected mean (iterated EKF)."""
         ...
 
-    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
+    def __call__(self, function: VectorFunction, point: Sequence[Scalar], pattern: SparsityPattern) -> list[Row]:
         """The Jacobian that the filter uses, as rows with structural zeros."""
         ...
 
     def matrix(
-        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
+        self, function: Callable[[Array], Array], point: Float[Array, "argument"], pattern: SparsityPattern
     ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
         """The function's values and the Jacobian that the filter uses, as arrays."""
         ...
@@ -106,11 +107,11 @@ class EKF1:
         if not is_whole(self.iterations) or self.iterations < 0:
             raise InputError(f"EKF1: iterations is {self.iterations!r}; it must be a whole number, 0 or more.")
 
-    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
+    def __call__(self, function: VectorFunction, point: Sequence[Scalar], pattern: SparsityPattern) -> list[Row]:
         return jacobian(function, point, pattern)
 
     def matrix(
-        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
+        self, function: Callable[[Array], Array], point: Float[Array, "argument"], pattern: SparsityPattern
     ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
         return jacobian_matrix(function, point, pattern)
 
@@ -121,11 +122,11 @@ class EKF0:
 
     iterations = 0
 
-    def __call__(self, function: VectorFunction, point: Sequence[Any], pattern: SparsityPattern) -> list[Row]:
+    def __call__(self, function: VectorFunction, point: Sequence[Scalar], pattern: SparsityPattern) -> list[Row]:
         return [[None] * len(point) for _ in pattern]
 
     def matrix(
-        self, function: Callable[[Any], Any], point: Float[Array, "argument"], pattern: SparsityPattern
+        self, function: Callable[[Array], Array], point: Float[Array, "argument"], pattern: SparsityPattern
     ) -> tuple[Float[Array, "output"], Float[Array, "output argument"]]:
         values = function(point)
         return values, jnp.zeros((len(values), len(point)))

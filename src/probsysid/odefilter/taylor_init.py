@@ -6,21 +6,21 @@ grows with the square of the number of derivatives; functions that it does not s
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.experimental.jet import jet
 
+from probsysid._internal.array_types import Scalar
 from probsysid.odefilter.layout import Layout
 
-VectorField = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+VectorField = Callable[[Sequence[Scalar], Sequence[Scalar]], Sequence[Scalar]]
 """Physical components and inputs to the highest derivative of each coordinate."""
 
 
 def taylor_derivatives(
-    field: VectorField, layout: Layout, physical: Sequence[Any], inputs: Sequence[Sequence[Any]]
-) -> list[Any]:
+    field: VectorField, layout: Layout, physical: Sequence[Scalar], inputs: Sequence[Sequence[Scalar]]
+) -> list[Scalar]:
     """Every component of the state, in physical units.
 
     Args:
@@ -37,7 +37,7 @@ def taylor_derivatives(
     return [value for known, q in zip(derivatives, layout.smoothness, strict=True) for value in known[: q + 1]]
 
 
-def _split(layout: Layout, physical: Sequence[Any]) -> list[list[Any]]:
+def _split(layout: Layout, physical: Sequence[Scalar]) -> list[list[Scalar]]:
     """The physical components, grouped by coordinate."""
     values = list(physical)
     parts = []
@@ -50,10 +50,10 @@ def _split(layout: Layout, physical: Sequence[Any]) -> list[list[Any]]:
 def _time_derivative(
     field: VectorField,
     layout: Layout,
-    derivatives: list[list[Any]],
-    inputs: Sequence[Sequence[Any]],
+    derivatives: list[list[Scalar]],
+    inputs: Sequence[Sequence[Scalar]],
     k: int,
-) -> list[Any]:
+) -> Sequence[Scalar]:
     """The k-th time derivative of the field along the solution, from the derivatives known so far."""
     paths = [
         known[i : i + k + 1] for known, order in zip(derivatives, layout.orders, strict=True) for i in range(order)
@@ -62,7 +62,7 @@ def _time_derivative(
     paths = [[jnp.asarray(value, dtype=float) for value in path] for path in paths]
     count = len(paths) - len(inputs)
 
-    def function(*arguments: Any) -> list[Any]:
+    def function(*arguments: Scalar) -> Sequence[Scalar]:
         return field(arguments[:count], arguments[count:])
 
     if k == 0:
@@ -74,10 +74,10 @@ def _time_derivative(
     return [terms[-1] for terms in series]
 
 
-def nested_derivative(function: Callable[..., list[Any]], paths: list[list[Any]], k: int) -> list[Any]:
+def nested_derivative(function: Callable[..., Sequence[Scalar]], paths: list[list[Scalar]], k: int) -> Sequence[Scalar]:
     """The same by nested forward mode: k derivatives of the function along the Taylor polynomials of its arguments."""
 
-    def along_solution(time: Any) -> list[Any]:
+    def along_solution(time: Scalar) -> Sequence[Scalar]:
         arguments = []
         for path in paths:
             value = path[-1]
@@ -86,11 +86,11 @@ def nested_derivative(function: Callable[..., list[Any]], paths: list[list[Any]]
             arguments.append(value)
         return function(*arguments)
 
-    derivative: Callable[[Any], list[Any]] = along_solution
+    derivative: Callable[[Scalar], Sequence[Scalar]] = along_solution
     for _ in range(k):
         derivative = _differentiate(derivative)
     return derivative(jnp.zeros(()))
 
 
-def _differentiate(function: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
+def _differentiate(function: Callable[[Scalar], Sequence[Scalar]]) -> Callable[[Scalar], Sequence[Scalar]]:
     return lambda time: jax.jvp(function, (time,), (jnp.ones_like(time),))[1]

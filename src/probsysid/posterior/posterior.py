@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from probsysid._internal.statistics import ess_of_weights, log_mean_exp
 from probsysid.data.record import Record
+from probsysid.model.priors import Prior
 from probsysid.parallel.default import default_executor
 from probsysid.posterior import predict, storage, summaries
 from probsysid.posterior.diagnostics import checks
@@ -149,7 +150,7 @@ class Posterior:
         self,
         record: Record,
         *,
-        initial: Mapping[str, Any] | None = None,
+        initial: Mapping[str, Prior] | None = None,
         particles: int | None = None,
         skip: int = 0,
         steps: int | None = None,
@@ -169,7 +170,7 @@ class Posterior:
         return predict.simulate_posterior(self, record, initial, particles, skip, steps, seed)
 
     def predict(
-        self, record: Record, *, level: float = 0.9, initial: Mapping[str, Any] | None = None, seed: int = 0
+        self, record: Record, *, level: float = 0.9, initial: Mapping[str, Prior] | None = None, seed: int = 0
     ) -> xr.Dataset:
         """Predicted measurements on a record: mean and a band that counts parameters and measurement noise."""
         return predict.predict(self, record, level, initial, seed)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from probsysid._internal.statistics import weighted_quantile
 from probsysid.data.record import Record
 from probsysid.model.initial_state import initial_moments
+from probsysid.model.priors import Prior
 from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.simulate import Simulation, simulate
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def simulate_posterior(
     posterior: "Posterior",
     record: Record,
-    initial: Mapping[str, Any] | None,
+    initial: Mapping[str, Prior] | None,
     particles: int | None,
     skip: int,
     steps: int | None,
@@ -39,7 +40,7 @@ def simulate_posterior(
 
 
 def predict(
-    posterior: "Posterior", record: Record, level: float, initial: Mapping[str, Any] | None, seed: int
+    posterior: "Posterior", record: Record, level: float, initial: Mapping[str, Prior] | None, seed: int
 ) -> xr.Dataset:
     """Mean and band of predicted measurements; the arguments are those of `Posterior.predict`."""
     simulation = posterior.simulate(record, initial=initial, seed=seed)

@@ -13,6 +13,7 @@ All decisions depend on the samples so far only, so that a stream takes the same
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -190,7 +191,7 @@ class _Bridge:
 
     samples = 2
 
-    def sample_prior(self, key: Any, count: int) -> Any:
+    def sample_prior(self, key: jax.Array, count: int) -> Any:
         return self.before.sample_prior(key, count)
 
     def log_prior(self, theta: Any) -> Any:

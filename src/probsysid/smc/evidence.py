@@ -8,7 +8,7 @@ proposals are rare, confirm that few proposals suffice, and if the populations a
 product.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -27,7 +27,7 @@ class ProposalEvidence(NamedTuple):
     """Log of target over q: at the particles when a kind of move began, and at all its proposals."""
 
     move: Move | None = None
-    particles: Any = None
+    particles: Ratios = np.empty((0, 0))
     proposals: tuple[ProposalRatios, ...] = ()
 
     def with_more(self, move: Move, particles: Ratios, proposals: ProposalRatios) -> "ProposalEvidence":

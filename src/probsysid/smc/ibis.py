@@ -245,7 +245,7 @@ class _OneSample:
 
     samples = 1
 
-    def sample_prior(self, key: Any, count: int) -> Any:
+    def sample_prior(self, key: jax.Array, count: int) -> Any:
         return self.target.sample_prior(key, count)
 
     def log_prior(self, theta: Any) -> Any:

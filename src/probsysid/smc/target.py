@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -23,7 +24,7 @@ class Target(Protocol):
         """How many samples there are so far."""
         ...
 
-    def sample_prior(self, key: Any, count: int) -> Theta: ...
+    def sample_prior(self, key: jax.Array, count: int) -> Theta: ...
 
     def log_prior(self, theta: Any) -> Float[Array, " particle"]: ...
 

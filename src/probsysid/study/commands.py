@@ -18,6 +18,7 @@ from probsysid._internal.errors import InputError
 from probsysid.study.catalogue import NAMES
 
 if TYPE_CHECKING:
+    from probsysid.inference.identify import Notice
     from probsysid.study.results import CandidateResult
 
 UNTRUSTED = 4
@@ -60,6 +61,22 @@ def fit(
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
+    fit_study(study, out, particles, seed, resume=resume, overwrite=overwrite, quiet=quiet, json_file=json_file)
+
+
+def fit_study(
+    study: Path,
+    out: Path | None = None,
+    particles: int | None = None,
+    seed: int | None = None,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    json_file: Path | None = None,
+    notice: "Notice | None" = None,
+) -> None:
+    """The command `fit`; `notice` is called while sampling, as by `identify`."""
     from probsysid.study import output_folder, run
     from probsysid.study.results import summary
 
@@ -74,7 +91,7 @@ def fit(
     say = (lambda _: None) if quiet else _say
     try:
         with _terminated_is_stopped():
-            results = run.fit(resolved, tables, target, progress=not quiet, say=say)
+            results = run.fit(resolved, tables, target, progress=not quiet, say=say, notice=notice)
     except KeyboardInterrupt:
         typer.echo(f"\nStopped. To go on: {again}", err=True)
         raise typer.Exit(STOPPED) from None

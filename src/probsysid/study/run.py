@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from probsysid._internal.errors import InputError, SamplingError, said_later
-from probsysid.inference.identify import identify
+from probsysid.inference.identify import Notice, identify
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.settings import Setup
 from probsysid.posterior.states import States
@@ -39,12 +39,18 @@ def load_study(path: Path, changes: dict[str, Any] | None = None) -> tuple[Resol
 
 
 def fit(
-    resolved: ResolvedStudy, tables: dict[str, Any], out: Path, *, progress: bool, say: Say
+    resolved: ResolvedStudy,
+    tables: dict[str, Any],
+    out: Path,
+    *,
+    progress: bool,
+    say: Say,
+    notice: Notice | None = None,
 ) -> list[CandidateResult]:
     """Identify every model of the study and write the folder.
 
     Checkpoints stay in `OUT.unfinished` until the folder is complete, so that a stopped run can resume.  A run that
-    cannot succeed (every particle lost) leaves nothing.
+    cannot succeed (every particle lost) leaves nothing.  `notice` is called as by `identify`.
     """
     left = output_folder.unfinished(out)
     fresh = not left.exists()
@@ -52,7 +58,7 @@ def fit(
     log = Log(left / "log.txt", say)
     log.head(resolved)
     try:
-        posteriors = [_identify(resolved, candidate, left, progress, log) for candidate in resolved.candidates]
+        posteriors = [_identify(resolved, each, left, progress, log, notice) for each in resolved.candidates]
     except (SamplingError, InputError) as error:
         if fresh or isinstance(error, SamplingError):
             shutil.rmtree(left, ignore_errors=True)
@@ -69,7 +75,14 @@ def fit(
     return results
 
 
-def _identify(resolved: ResolvedStudy, candidate: CandidateModel, left: Path, progress: bool, log: "Log") -> Posterior:
+def _identify(
+    resolved: ResolvedStudy,
+    candidate: CandidateModel,
+    left: Path,
+    progress: bool,
+    log: "Log",
+    notice: Notice | None,
+) -> Posterior:
     problem = candidate.problem
     log.say(f"identifying {candidate.name}: {', '.join(problem.space.names)}")
     checkpoint = left / f"{candidate.name}.npz"
@@ -77,7 +90,7 @@ def _identify(resolved: ResolvedStudy, candidate: CandidateModel, left: Path, pr
     if resuming:
         log.note(f"going on from {checkpoint}")
     try:
-        posterior = _posterior(resolved, candidate, progress, checkpoint)
+        posterior = _posterior(resolved, candidate, progress, checkpoint, notice)
     except InputError as error:
         if not resuming:
             raise
@@ -87,7 +100,11 @@ def _identify(resolved: ResolvedStudy, candidate: CandidateModel, left: Path, pr
 
 
 def _posterior(
-    resolved: ResolvedStudy, candidate: CandidateModel, progress: bool, checkpoint: Path | None
+    resolved: ResolvedStudy,
+    candidate: CandidateModel,
+    progress: bool,
+    checkpoint: Path | None,
+    notice: Notice | None,
 ) -> Posterior:
     problem = candidate.problem
     with said_later():
@@ -103,6 +120,7 @@ def _posterior(
             seed=resolved.study.seed,
             progress=progress,
             checkpoint=checkpoint,
+            notice=notice,
         )
 
 

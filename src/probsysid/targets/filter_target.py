@@ -110,7 +110,7 @@ class FilterTarget(ABC):
     def samples(self) -> int:
         return self.offsets[-1]
 
-    def sample_prior(self, key: Any, count: int) -> Theta:
+    def sample_prior(self, key: jax.Array, count: int) -> Theta:
         return self.problem.space.sample(key, count)
 
     def log_prior(self, theta: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 
 BATCHED_ENTRIES = 3000
@@ -39,12 +40,12 @@ class Batched(SquareRootAlgebra):
         """Under `jax.vmap` the function gets the arrays of all particles at once."""
 
         @jax.custom_batching.custom_vmap
-        def of_one(*arrays: Any) -> Any:
+        def of_one(*arrays: Array) -> Array:
             results = function(*(leaf[..., None] for leaf in arrays))
             return jax.tree.map(lambda leaf: leaf[..., 0], results)
 
         @of_one.def_vmap
-        def of_all(size: int, mapped: list[bool], *arrays: Any) -> tuple[Any, Any]:
+        def of_all(size: int, mapped: list[bool], *arrays: Array) -> tuple[Array, Array]:
             pairs = zip(arrays, mapped, strict=True)
             batch = [leaf if is_mapped else jnp.broadcast_to(leaf, (size, *leaf.shape)) for leaf, is_mapped in pairs]
             results = function(*(jnp.moveaxis(leaf, 0, -1) for leaf in batch))
@@ -55,49 +56,49 @@ class Batched(SquareRootAlgebra):
     def for_all_particles(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
-    def _constant(self, matrix: np.ndarray) -> Any:
+    def _constant(self, matrix: np.ndarray) -> Numbers:
         return matrix[..., None]
 
-    def _times(self, sparse: SparseRows, values: Any) -> Any:
+    def _times(self, sparse: SparseRows, values: Array) -> Array:
         """Dense, since gathering the nonzeros is not vectorised."""
         return self._product(self._constant(sparse.matrix), values)
 
-    def _product(self, matrix: Any, other: Any) -> Any:
+    def _product(self, matrix: Numbers, other: Array) -> Array:
         """Row by row in a loop, whose result is stored: otherwise it would be recomputed wherever it is used."""
         left, empty = jnp.asarray(matrix), jnp.zeros((len(matrix), *other.shape[1:]))
         if not left.size:
             return empty
 
-        def put(r: Any, product: Any) -> Any:
+        def put(r: Array, product: Array) -> Array:
             factors = left[r].reshape(len(other), *[1] * (other.ndim - 2), -1)
             row = sum((factors[k] * other[k] for k in range(1, len(other))), start=factors[0] * other[0])
             return lax.dynamic_update_index_in_dim(product, row, r, 0)
 
         return lax.fori_loop(0, len(matrix), put, empty)
 
-    def _dot(self, rows: Float[Array, "row column particle"], vector: Float[Array, "column particle"]) -> Any:
+    def _dot(self, rows: Float[Array, "row column particle"], vector: Float[Array, "column particle"]) -> Array:
         """Written out: a sum over an axis is not vectorised over particles."""
         return sum((rows[:, c] * vector[c] for c in range(1, len(vector))), start=rows[:, 0] * vector[0])
 
-    def _condition(self, residual_rows: Any, residuals: Any, rows: Any, means: Any) -> tuple[Any, Any]:
+    def _condition(self, residual_rows: Array, residuals: Array, rows: Array, means: Array) -> tuple[Array, Array]:
         """Modified Gram-Schmidt: each row is projected out of those below, and out of their values.  For the factor
         this is as accurate as Householder reflections: the square L L' is never formed."""
         rows, values = jnp.concatenate([residual_rows, rows]), jnp.concatenate([residuals, means])
         _, rows, means = self._eliminate(rows, values, len(residuals))
         return self._lower(rows), means
 
-    def _lower(self, rows: Any) -> Any:
+    def _lower(self, rows: Array) -> Array:
         parts = []
         for first in range(0, len(rows), STAGE):
             below, rows, _ = self._eliminate(rows, jnp.zeros((len(rows), 0)), min(STAGE, len(rows)))
             parts.append(jnp.pad(below, ((first, 0), (0, 0), (0, 0))))
         return jnp.concatenate(parts, axis=1)
 
-    def _right_solve(self, matrix: Any, lower: Any) -> Any:
+    def _right_solve(self, matrix: Array, lower: Array) -> Array:
         """Back substitution, column by column from the last."""
         count = len(lower)
 
-        def solve(k: Any, solution: Any) -> Any:
+        def solve(k: Array, solution: Array) -> Array:
             column = count - 1 - k
             below = lower[:, column]
             pivot = below[column]
@@ -107,12 +108,12 @@ class Batched(SquareRootAlgebra):
 
         return lax.fori_loop(0, count, solve, jnp.zeros_like(matrix))
 
-    def _eliminate(self, rows: Any, values: Any, count: int) -> tuple[Any, Any, Any]:
+    def _eliminate(self, rows: Array, values: Array, count: int) -> tuple[Array, Array, Array]:
         """Eliminate the first `count` rows: their columns of the triangular factor, and the remainders of the rows
         below and of their values."""
         indices = jnp.arange(len(rows))[:, None]
 
-        def project(k: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        def project(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             below, rows, values = carry
             row = rows[k]
             length = jnp.sqrt(self._dot(row[None], row)[0])

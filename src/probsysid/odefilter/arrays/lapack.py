@@ -32,30 +32,30 @@ class Lapack(SquareRootAlgebra):
     def for_all_particles(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.vmap(function, in_axes=-1, out_axes=-1)
 
-    def _constant(self, matrix: np.ndarray) -> Any:
+    def _constant(self, matrix: np.ndarray) -> Numbers:
         return matrix
 
-    def _times(self, sparse: SparseRows, values: Any) -> Any:
+    def _times(self, sparse: SparseRows, values: Array) -> Array:
         entries = sparse.entries.reshape(*sparse.entries.shape, *[1] * (values.ndim - 1))
         return jnp.sum(entries * values[sparse.columns], axis=1)
 
-    def _product(self, matrix: Any, other: Any) -> Any:
-        return matrix @ other
+    def _product(self, matrix: Numbers, other: Array) -> Array:
+        return jnp.matmul(matrix, other)
 
-    def _dot(self, rows: Any, vector: Any) -> Any:
+    def _dot(self, rows: Array, vector: Array) -> Array:
         return rows @ vector
 
-    def _condition(self, residual_rows: Any, residuals: Any, rows: Any, means: Any) -> tuple[Any, Any]:
+    def _condition(self, residual_rows: Array, residuals: Array, rows: Array, means: Array) -> tuple[Array, Array]:
         count = len(residuals)
         lower = triangularise(jnp.concatenate([residual_rows, rows]))
         white = solve_lower(lower[:count, :count], residuals)
         return lower[count:, count:], means - lower[count:, :count] @ white
 
-    def _lower(self, rows: Any) -> Any:
+    def _lower(self, rows: Array) -> Array:
         missing = rows.shape[0] - rows.shape[1]
         return triangularise(jnp.pad(rows, ((0, 0), (0, missing))) if missing > 0 else rows)
 
-    def _right_solve(self, matrix: Any, lower: Any) -> Any:
+    def _right_solve(self, matrix: Array, lower: Array) -> Array:
         return solve_lower(lower, matrix.T, transposed=True).T
 
 

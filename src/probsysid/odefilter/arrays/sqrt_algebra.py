@@ -56,31 +56,31 @@ class SquareRootAlgebra(ABC):
         """A function made of these operations as a function of all particles' arrays, whose particle axis is last."""
 
     @abstractmethod
-    def _constant(self, matrix: np.ndarray) -> Any:
+    def _constant(self, matrix: np.ndarray) -> Numbers:
         """A matrix that is the same for all particles, to be broadcast against those of particles."""
 
     @abstractmethod
-    def _times(self, sparse: SparseRows, values: Any) -> Any:
+    def _times(self, sparse: SparseRows, values: Array) -> Array:
         """A constant matrix times values."""
 
     @abstractmethod
-    def _product(self, matrix: Any, other: Any) -> Any:
+    def _product(self, matrix: Numbers, other: Array) -> Array:
         """`matrix @ other`."""
 
     @abstractmethod
-    def _dot(self, rows: Any, vector: Any) -> Any:
+    def _dot(self, rows: Array, vector: Array) -> Array:
         """The scalar product of each row with a vector."""
 
     @abstractmethod
-    def _condition(self, residual_rows: Any, residuals: Any, rows: Any, means: Any) -> tuple[Any, Any]:
+    def _condition(self, residual_rows: Array, residuals: Array, rows: Array, means: Array) -> tuple[Array, Array]:
         """As `condition`."""
 
     @abstractmethod
-    def _lower(self, rows: Any) -> Any:
+    def _lower(self, rows: Array) -> Array:
         """The square lower triangular factor of the same Gaussian: L with L L' = rows rows'."""
 
     @abstractmethod
-    def _right_solve(self, matrix: Any, lower: Any) -> Any:
+    def _right_solve(self, matrix: Array, lower: Array) -> Array:
         """`matrix @ inverse(lower)`; zero in the columns of a quantity without variance."""
 
     # Formulas
@@ -109,7 +109,7 @@ class SquareRootAlgebra(ABC):
         rows of the physical components, which are the first ones.
         """
 
-        def predicted(factor: Any, jacobian: Any, sigma: Any) -> Any:
+        def predicted(factor: Array, jacobian: Array, sigma: Array) -> Array:
             determined = [self._product(jacobian, factor[: jacobian.shape[1]])] if len(jacobian) else []
             propagated = self._times(transition, jnp.concatenate([factor, *determined]))
             return jnp.concatenate([propagated, self._constant(noise) * sigma[:, None]], axis=1)
@@ -143,7 +143,9 @@ class SquareRootAlgebra(ABC):
         of all free components, physical ones first.
         """
 
-        def conditioned(rows: Any, slopes: Any, spread: Any, residuals: Any, means: Any) -> tuple[Any, Any]:
+        def conditioned(
+            rows: Array, slopes: Array, spread: Array, residuals: Array, means: Array
+        ) -> tuple[Array, Array]:
             count, columns = spread.shape[:2]
             free = rows[count:]
             residual_rows = rows[:count] - self._product(slopes, free[: slopes.shape[1]])
@@ -169,16 +171,18 @@ class SquareRootAlgebra(ABC):
         """
         count = len(predictions)
 
-        def observed(output_rows: Any, rows: Any, predictions: Any, means: Any, *data: Any) -> tuple[Any, ...]:
+        def observed(
+            output_rows: Array, rows: Array, predictions: Array, means: Array, data: Array, noise: Array
+        ) -> tuple[Any, ...]:
             start = jnp.concatenate([output_rows, rows]), jnp.concatenate([predictions, means])
-            (rows, means), (energies, innovations) = lax.scan(self._update, start, (jnp.arange(count), *data))
+            (rows, means), (energies, innovations) = lax.scan(self._update, start, (jnp.arange(count), data, noise))
             return jnp.sum(energies, axis=0), innovations, rows[count:], means[count:]
 
         return self.for_one_particle(observed)(output_rows, rows, predictions, means, jnp.asarray(observations), noise)
 
     def _update(
-        self, carry: tuple[Any, Any], item: tuple[Any, Any, Any]
-    ) -> tuple[tuple[Any, Any], tuple[Any, Innovation]]:
+        self, carry: tuple[Array, Array], item: tuple[Array, Array, Array]
+    ) -> tuple[tuple[Array, Array], tuple[Array, Innovation]]:
         """Rows and values conditioned on one more output; its energy and innovation."""
         everything, values = carry
         k, observed, r = item
@@ -196,18 +200,22 @@ class SquareRootAlgebra(ABC):
 
     # Conditionals of one state given another
 
-    def predict_gaussian(self, transition: "Transition", mean: Any, factor: Any, sigma: Any) -> tuple[Any, Any]:
+    def predict_gaussian(
+        self, transition: "Transition", mean: Array, factor: Array, sigma: Array
+    ) -> tuple[Array, Array]:
         """Mean A m and triangular factor of A P A' + sigma^2 Q."""
         return self._times(transition.matrix, mean), self._lower(self._predicted_rows(transition, factor, sigma))
 
-    def revert(self, transition: "Transition", mean: Any, factor: Any, sigma: Any) -> "GaussianConditional":
+    def revert(self, transition: "Transition", mean: Array, factor: Array, sigma: Array) -> "GaussianConditional":
         """Backward kernel: the state given the one after a step, with gain G = P A' (A P A' + sigma^2 Q)^(-1)."""
         next_rows = self._predicted_rows(transition, factor, sigma)
         rows = jnp.concatenate([factor, jnp.zeros_like(factor)], axis=1)
         gain, remaining = self._conditional(next_rows, rows)
         return GaussianConditional(gain, mean - self._product(gain, self._times(transition.matrix, mean)), remaining)
 
-    def condition_on_part(self, part: Int[np.ndarray, " component"], mean: Any, factor: Any) -> "GaussianConditional":
+    def condition_on_part(
+        self, part: Int[np.ndarray, " component"], mean: Array, factor: Array
+    ) -> "GaussianConditional":
         """The state given another one that shares the components `part` and is otherwise conditionally independent."""
         gain, remaining = self._conditional(factor[part], factor)
         offset = mean - self._product(gain, mean[part])
@@ -218,22 +226,22 @@ class SquareRootAlgebra(ABC):
         mean, factor = self.marginalise(first, second.offset, second.factor)
         return GaussianConditional(self._product(first.gain, second.gain), mean, factor)
 
-    def marginalise(self, conditional: "GaussianConditional", mean: Any, factor: Any) -> tuple[Any, Any]:
+    def marginalise(self, conditional: "GaussianConditional", mean: Array, factor: Array) -> tuple[Array, Array]:
         """The marginal of x, from the conditional x | y and the mean and factor of y."""
         rows = jnp.concatenate([self._product(conditional.gain, factor), conditional.factor], axis=1)
         return conditional.offset + self._product(conditional.gain, mean), self._lower(rows)
 
-    def draw(self, conditional: "GaussianConditional", others: Any, normals: Any) -> Any:
+    def draw(self, conditional: "GaussianConditional", others: Array, normals: Array) -> Array:
         """Draws of x, one for each column of `others`, a draw of y, from standard normal columns."""
         gain, offset, factor = conditional
         return offset[:, None] + self._product(gain, others) + self._product(factor, normals)
 
-    def _predicted_rows(self, transition: "Transition", factor: Any, sigma: Any) -> Any:
+    def _predicted_rows(self, transition: "Transition", factor: Array, sigma: Array) -> Array:
         """[A L, sigma sqrt(Q)]."""
         noise = self._constant(transition.noise) * sigma[:, None]
         return jnp.concatenate([self._times(transition.matrix, factor), noise], axis=1)
 
-    def _conditional(self, known: Any, unknown: Any) -> tuple[Any, Any]:
+    def _conditional(self, known: Array, unknown: Array) -> tuple[Array, Array]:
         """Gain and factor of one quantity given another, both as rows over the same columns."""
         count = len(known)
         lower = self._lower(jnp.concatenate([known, unknown]))
@@ -250,6 +258,6 @@ class Transition(NamedTuple):
 class GaussianConditional(NamedTuple):
     """x | y ~ N(gain @ y + offset, factor @ factor.T)."""
 
-    gain: Any
-    offset: Any
-    factor: Any
+    gain: Array
+    offset: Array
+    factor: Array

@@ -280,7 +280,7 @@ class ArrayFilter(ODEFilter):
         if self.joint:
             mean = self._complete_mean(free_mean, state.mean, state.mean[self._highest], state.jacobian)
             state = state._replace(mean=mean, factor=factor)
-        return state, energy, [Innovation(*parts) for parts in zip(*innovations, strict=True)]
+        return state, energy, [Innovation(*parts) for parts in zip(*map(jnp.asarray, innovations), strict=True)]
 
     def _follow_jump(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         """The highest derivatives after the inputs have jumped to the sample's values, as an accelerometer measures."""

@@ -68,7 +68,7 @@ def smooth(trajectory: Trajectory, layout: Layout, longest_chunk: int = LONGEST_
 
 
 def sample_paths(
-    key: Any, trajectory: Trajectory, layout: Layout, draws: int, longest_chunk: int = LONGEST_CHUNK
+    key: jax.Array, trajectory: Trajectory, layout: Layout, draws: int, longest_chunk: int = LONGEST_CHUNK
 ) -> Float[np.ndarray, "draw point D particle"]:
     """Joint draws of the whole path from the smoothing distribution."""
     paths = ChunkBuffer(len(trajectory.time))
@@ -78,7 +78,7 @@ def sample_paths(
 
 
 def _backward_chunks(
-    trajectory: Trajectory, layout: Layout, longest: int, key: Any = None, draws: int = 0
+    trajectory: Trajectory, layout: Layout, longest: int, key: jax.Array | None = None, draws: int = 0
 ) -> Iterator[tuple[int, SmoothedChunk]]:
     """Smoothed chunks from the end, each with the index of its first point, which for the last one may be negative."""
     end = len(trajectory.time) - 1
@@ -109,7 +109,7 @@ class Smoothed(NamedTuple):
 
 
 def smooth_record(
-    key: Any,
+    key: jax.Array,
     ode_filter: ODEFilter,
     particles: Particle,
     samples: IntervalData,
@@ -176,7 +176,7 @@ class BackwardSmoother:
     """The backward recursion from the last point on, chunk by chunk."""
 
     layout: Layout
-    key: Any
+    key: jax.Array
     draws: int
     restart_spacing: int | None = None
     """Number of points from one restart to the next, counted from the first point of a chunk; None if the chunk says
@@ -206,18 +206,18 @@ def smoother_programs(
         ops.algebra.for_all_particles(operation) for operation in (ops.algebra.marginalise, ops.algebra.draw)
     )
 
-    def normals(key: Any, count: int, particles: int) -> Any:
+    def normals(key: jax.Array, count: int, particles: int) -> jax.Array:
         return jax.random.normal(key, (count, layout.size, draws, particles))
 
     def smoothed(states: GaussianPath, paths: Any) -> SmoothedChunk:
         return SmoothedChunk(states, states.sd, paths)
 
-    def start(last: GaussianPath, key: Any) -> Any:
+    def start(last: GaussianPath, key: jax.Array) -> Any:
         (normal,) = normals(key, 1, last.mean.shape[-1])
         paths = last.mean[:, None] + jnp.einsum("icn,cdn->idn", last.factor, normal)
         return (last, paths), smoothed(*jax.tree.map(lambda leaf: leaf[None], (last, paths)))
 
-    def step(later: Any, chunk: SmootherChunk, key: Any) -> Any:
+    def step(later: Any, chunk: SmootherChunk, key: jax.Array) -> Any:
         def back(later: Any, item: tuple[GaussianConditional, Any, Any]) -> tuple[Any, Any]:
             kernel, normal, valid = item
             state, paths = later

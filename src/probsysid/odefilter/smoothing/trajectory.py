@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Bool, Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.model.particle import Particle
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
@@ -48,7 +49,7 @@ class ChunkStart(NamedTuple):
     """Index of its first sample."""
     samples: int
     """Number of samples."""
-    before: Any
+    before: FilterState | None
     """The filter's state before it; None before the first sample."""
 
 
@@ -56,11 +57,12 @@ class FilteredChunk(NamedTuple):
     """The filter's results over a chunk.  Rows beyond the chunk's samples are padding."""
 
     points: GaussianPath
-    variance: Any
+    variance: Float[Numbers, "point coordinate particle"]
     departing: GaussianPath | None
     """Where its steps depart from; None without restarts."""
-    energy: Any
-    innovation: Any
+    energy: Float[Numbers, "sample particle"]
+    innovation: Float[Numbers, "sample output moment particle"]
+    """Values and variances."""
 
 
 def filter_chunks(

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from probsysid._internal.array_types import Scalar
+
 Entry = Any
 """A scalar, or None for a structural zero."""
 
@@ -79,14 +81,14 @@ def remove(direction: Row, gain: Entry, row: Row) -> Row:
     return [subtract(x, multiply(gain, d)) for d, x in zip(direction, row, strict=True)]
 
 
-def reciprocal(square: Any) -> Any:
+def reciprocal(square: Scalar) -> Scalar:
     """1 / square, and 0 for a quantity without variance, which carries no information."""
     return jnp.where(square > 0, 1 / square, 0.0)
 
 
 def condition(
-    residual_rows: list[Row], residuals: list[Any], rows: list[Row], means: list[Any]
-) -> tuple[list[Row], list[Any]]:
+    residual_rows: list[Row], residuals: list[Scalar], rows: list[Row], means: list[Scalar]
+) -> tuple[list[Row], list[Scalar]]:
     """Condition exactly (without noise) on each residual being zero: sequential Kalman updates.
 
     Textbook, for one residual z with row h:  S = h h', K = L h' / S, m <- m - K z, P <- P - K S K'.
@@ -129,21 +131,21 @@ def triangularise(rows: list[Row]) -> list[Row]:
 class Innovation(NamedTuple):
     """A one-step prediction error."""
 
-    value: Any
+    value: Scalar
     """NaN where nothing was measured."""
-    variance: Any
-    white: Any
+    variance: Scalar
+    white: Scalar
     """In units of its standard deviation; zero where nothing was measured."""
 
 
 def observe(
     output_rows: list[Row],
-    predictions: list[Any],
-    observations: Sequence[Any],
-    noise: Sequence[Any],
+    predictions: Sequence[Scalar],
+    observations: Sequence[Scalar],
+    noise: Sequence[Scalar],
     rows: list[Row],
-    means: list[Any],
-) -> tuple[Any, list[Innovation], list[Row], list[Any]]:
+    means: list[Scalar],
+) -> tuple[Scalar, list[Innovation], list[Row], list[Scalar]]:
     """Condition on noisy observations of outputs, one after the other; a missing one (NaN) is skipped.
 
     Textbook, for one output with row c and noise r:  S = c c' + r^2, v = y - prediction, K = L c' / S,
@@ -152,7 +154,7 @@ def observe(
 
     Returns the energy summed over outputs, each output's innovation, the new rows and means.
     """
-    energy: Any = 0.0
+    energy: Scalar = 0.0
     innovations: list[Innovation] = []
     output_rows, predictions = [*output_rows], [*predictions]
     for observed, r in zip(observations, noise, strict=True):

@@ -4,7 +4,7 @@ Everything is written for plain numbers of one particle and unrolled while JAX t
 particles.  Structural zeros of the prior, of the model's Jacobian and of the factor cost nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.model.particle import Particle
 from probsysid.odefilter import linearise
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion
@@ -47,7 +48,7 @@ class UnrolledFilter(ODEFilter):
         memory = [self.diffusion.start(guess) for guess in guesses]
         return FilterState(mean, factor, jacobian, memory, [jnp.zeros(()) for _ in guesses])
 
-    def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> list[Any]:
+    def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> list[Scalar]:
         """Squared diffusion of each coordinate, from the initial state alone."""
         extended = Layout(self.layout.orders, tuple(q + EXTRA_DERIVATIVES for q in self.layout.smoothness))
         derivatives = taylor_derivatives(
@@ -67,13 +68,13 @@ class UnrolledFilter(ODEFilter):
         return state._replace(mean=mean, factor=factor, jacobian=jacobian)
 
     def _from_physical(
-        self, particle: Particle, sample: IntervalData, derivatives: Any, physical: list[Any], rows: list[Row]
-    ) -> tuple[list[Any], list[Row], list[Row]]:
+        self, particle: Particle, sample: IntervalData, derivatives: Any, physical: list[Scalar], rows: list[Row]
+    ) -> tuple[list[Scalar], list[Row], list[Row]]:
         """Mean, factor and Jacobian from the physical components' mean and rows: Taylor coefficients, linearised."""
         layout, scales = self.layout, sample.scales
         inputs = [list(values) for values in derivatives]
 
-        def complete(point: Any) -> list[Any]:
+        def complete(point: Any) -> list[Scalar]:
             return taylor_derivatives(
                 lambda x, u: self.model.highest_derivatives(x, u, particle.parameters), layout, point, inputs
             )
@@ -125,7 +126,7 @@ class UnrolledFilter(ODEFilter):
             results.append(result)
         return state, jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
 
-    def _rescale(self, state: FilterState, rescale: Any) -> FilterState:
+    def _rescale(self, state: FilterState, rescale: Numbers) -> FilterState:
         layout = self.layout
         mean = [value * rescale[i] for i, value in enumerate(state.mean)]
         factor = [
@@ -140,10 +141,10 @@ class UnrolledFilter(ODEFilter):
 
     # One integration step
 
-    def _predict_mean(self, state: FilterState) -> list[Any]:
+    def _predict_mean(self, state: FilterState) -> list[Scalar]:
         return _apply(self.layout.transition, state.mean)
 
-    def _predict_rows(self, state: FilterState, variance: list[Any]) -> list[Row]:
+    def _predict_rows(self, state: FilterState, variance: list[Scalar]) -> list[Row]:
         layout = self.layout
         sigma = [jnp.sqrt(v) for v in variance]
         rows = self._component_rows(state)
@@ -168,11 +169,13 @@ class UnrolledFilter(ODEFilter):
                 rows[i] = gaussian.combine(jacobian, physical)
         return rows
 
-    def _linearise(self, particle: Particle, mean: list[Any], inputs: Any, scales: Any) -> tuple[list[Any], list[Row]]:
+    def _linearise(
+        self, particle: Particle, mean: list[Scalar], inputs: Sequence[Scalar], scales: Numbers
+    ) -> tuple[list[Scalar], list[Row]]:
         layout = self.layout
         point = [mean[i] * scales[i] for i in layout.physical]
 
-        def function(physical: Any) -> list[Any]:
+        def function(physical: Sequence[Scalar]) -> Sequence[Scalar]:
             return self.model.highest_derivatives(physical, list(inputs), particle.parameters)
 
         values = [value / scales[i] for i, value in zip(layout.highest, function(point), strict=True)]
@@ -185,17 +188,24 @@ class UnrolledFilter(ODEFilter):
         return values, jacobian
 
     def _relinearise(
-        self, particle: Particle, mean: list[Any], corrected: list[Any], inputs: Any, scales: Any
-    ) -> tuple[list[Any], list[Row]]:
+        self, particle: Particle, mean: list[Scalar], corrected: list[Scalar], inputs: Sequence[Scalar], scales: Numbers
+    ) -> tuple[list[Scalar], list[Row]]:
         values, jacobian = self._linearise(particle, corrected, inputs, scales)
         change = [mean[i] - corrected[i] for i in self.layout.physical]
         pairs = zip(values, jacobian, strict=True)
         return [gaussian.add(value, gaussian.combine_values(row, change)) for value, row in pairs], jacobian
 
     def _calibrate(
-        self, state: FilterState, particle: Particle, mean: list[Any], values: list[Any], jacobian: list[Row], unit: Any
-    ) -> tuple[list[list[Any]], list[Any]]:
-        memories, variances = [], []
+        self,
+        state: FilterState,
+        particle: Particle,
+        mean: list[Scalar],
+        values: list[Scalar],
+        jacobian: list[Row],
+        unit: Numbers,
+    ) -> tuple[list[list[Scalar]], list[Scalar]]:
+        memories: list[list[Scalar]] = []
+        variances: list[Scalar] = []
         for c, (i, value) in enumerate(zip(self.layout.highest, values, strict=True)):
             n, q = self.layout.orders[c], self.layout.smoothness[c]
             units = UnitVariance(unit[c], 1 / (2 * q + 1 - 2 * n))
@@ -210,8 +220,8 @@ class UnrolledFilter(ODEFilter):
         return memories, variances
 
     def _condition_on_ode(
-        self, rows: list[Row], mean: list[Any], values: list[Any], jacobian: list[Row], scales: Any
-    ) -> tuple[list[Row], list[Any]]:
+        self, rows: list[Row], mean: list[Scalar], values: list[Scalar], jacobian: list[Row], scales: Numbers
+    ) -> tuple[list[Row], list[Scalar]]:
         residuals = [mean[i] - value for i, value in zip(self.layout.highest, values, strict=True)]
         residual_rows = self._residual_rows(rows, jacobian, scales)
         if self.ode_noise:
@@ -221,7 +231,7 @@ class UnrolledFilter(ODEFilter):
         )
         return free_rows, self._complete_mean(free_mean, mean, values, jacobian)
 
-    def _residual_rows(self, rows: list[Row], jacobian: list[Row], scales: Any) -> list[Row]:
+    def _residual_rows(self, rows: list[Row], jacobian: list[Row], scales: Numbers) -> list[Row]:
         """Rows of the ODE residuals: highest derivative minus Jacobian times state, and the ODE's own noise."""
         layout = self.layout
         physical = [rows[i] for i in layout.physical]
@@ -237,8 +247,8 @@ class UnrolledFilter(ODEFilter):
         return result
 
     def _complete_mean(
-        self, free_mean: list[Any], predicted: list[Any], values: list[Any], jacobian: list[Row]
-    ) -> list[Any]:
+        self, free_mean: list[Scalar], predicted: list[Scalar], values: list[Scalar], jacobian: list[Row]
+    ) -> list[Scalar]:
         """All components: where the ODE is exact, highest derivatives follow from the linearised vector field."""
         mean = list(predicted)
         for i, value in zip(self.free, free_mean, strict=True):
@@ -250,7 +260,7 @@ class UnrolledFilter(ODEFilter):
         return mean
 
     def _updated(
-        self, factor: list[Row], mean: list[Any], jacobian: list[Row], memory: list[Any], variance: list[Any]
+        self, factor: list[Row], mean: list[Scalar], jacobian: list[Row], memory: list[Scalar], variance: list[Scalar]
     ) -> FilterState:
         return FilterState(mean, gaussian.triangularise(factor), self._if_exact(jacobian), memory, variance)
 
@@ -258,7 +268,7 @@ class UnrolledFilter(ODEFilter):
 
     def observe(
         self, state: FilterState, particle: Particle, sample: IntervalData
-    ) -> tuple[FilterState, Any, list[Innovation]]:
+    ) -> tuple[FilterState, Scalar, list[Innovation]]:
         layout, scales = self.layout, sample.scales
         if self.restarts:
             state = self._follow_jump(state, particle, sample)
@@ -267,7 +277,7 @@ class UnrolledFilter(ODEFilter):
         split = len(layout.physical)
         inputs = [values[0] for values in sample.inputs]
 
-        def function(x: Any) -> list[Any]:
+        def function(x: Sequence[Scalar]) -> Sequence[Scalar]:
             return self.model.measured(x[:split], x[split:], inputs, particle.parameters)
 
         jacobian = linearise.jacobian(function, point, self.model.outputs_sparsity)
@@ -336,7 +346,7 @@ class UnrolledFilter(ODEFilter):
         return jax.tree.unflatten(jax.tree.structure(template), list(packed))
 
 
-def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) -> Any:
+def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) -> Scalar:
     """H Q H' over the same for H = e_n: the residual's variance from the newest step's noise, first order over zeroth.
 
     Where the ODE is stiff, noise that moves the highest derivative also moves the vector field, and for the same
@@ -355,6 +365,6 @@ def _sparse(matrix: np.ndarray) -> list[Row]:
     return [[float(entry) if entry else None for entry in row] for row in matrix]
 
 
-def _apply(matrix: np.ndarray, values: list[Any]) -> list[Any]:
+def _apply(matrix: np.ndarray, values: list[Scalar]) -> list[Scalar]:
     """`matrix @ values`."""
     return [gaussian.combine_values(row, values) for row in _sparse(matrix)]

@@ -13,6 +13,8 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 from scipy.special import chdtrc
 
+from probsysid.model.priors import Prior
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -87,7 +89,7 @@ def verdict(output: str, found: Residuals) -> str:
     )
 
 
-def doubts(found: Mapping[str, Residuals], fixed_noise: Mapping[str, Any], fixed_steps: bool = False) -> list[str]:
+def doubts(found: Mapping[str, Residuals], fixed_noise: Mapping[str, Prior], fixed_steps: bool = False) -> list[str]:
     """Sentences for those outputs whose errors say that something is wrong."""
     sentences = []
     for output, residuals in found.items():
@@ -128,7 +130,7 @@ def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
 def find_doubts(
     errors: Sequence[Float[np.ndarray, "_sample output"]],
     outputs: Sequence[str],
-    noise: Mapping[str, Any],
+    noise: Mapping[str, Prior],
     fixed_steps: bool,
 ) -> list[str]:
     """Sentences about prediction errors that contradict the model or the given noise, over all records."""
