@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpyro.distributions as dist
 
-from probsysid._internal.errors import InputError, ModelWarning, SamplingWarning
+from probsysid._internal.errors import InputError, ModelWarning, SamplingError, SamplingWarning
 from probsysid._internal.files import locked, write_atomically
 from probsysid._internal.statistics import log_mean_exp
 from probsysid._internal.validation import is_real, is_whole
 from probsysid.data.record import Record
 from probsysid.inference.posterior_from_run import posterior_from_run
-from probsysid.inference.progress import ProgressBar
+from probsysid.inference.progress import Notices, ProgressBar
+from probsysid.inference.recover import finished, recover
 from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior, Priors
@@ -35,6 +36,7 @@ from probsysid.posterior.posterior import Posterior
 from probsysid.smc import adaptive_substeps, ibis
 from probsysid.smc import checkpoint as disk
 from probsysid.smc.adaptive_substeps import MultilevelTarget, first_level
+from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
@@ -42,6 +44,14 @@ from probsysid.targets.batch_target import BatchTarget
 
 CHECKPOINT_SECONDS = 30.0
 """Time between checkpoints: an interruption costs at most this much work."""
+
+FIRST_PART = 0.5
+"""Of the budget, for particles that follow the data."""
+
+UNFINISHED = (
+    "the budget was spent at {where}, and the particles so far say nothing about the data after it (budget "
+    "{sampler.budget:g} sweeps, seconds {sampler.seconds}); allow more, or take fewer particles."
+)
 
 Notice = Callable[[IBISState, StepInfo], None]
 
@@ -113,24 +123,81 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
     problem, solver, records = target.problem, target.solver, target.records
     path = None if options.checkpoint is None else Path(options.checkpoint)
     began = clock.perf_counter()
+    budget = Budget.of(sampler.budget, sampler.seconds, sampler.particles, target.samples)
     with locked(path) if path is not None else nullcontext():
         numbers = [data.numbers[: record.samples] for data, record in zip(target.data, records, strict=True)]
         mark = problem_fingerprint(problem, solver, sampler, options.seed, numbers)
-        run, history = _run(target, sampler, options, _Checkpoint(path, mark))
-        checks: dict[str, Any] = {}
-        if target.adaptive:
-            run, found = _adequate(run, history, target, sampler)
-            checks = found._asdict()
-        errors = _one_step_errors(run, target)
-        checks["sampling"] = _check_sampling(run, target, options.seed)
-    if not checks["sampling"].trusted:
-        warnings.warn(checks["sampling"].verdict, SamplingWarning, stacklevel=3)
-    doubts = find_doubts(errors, problem.model.output_names, problem.noise, solver.substeps != "auto")
+        run, history, error = _run(target, sampler, options, _Checkpoint(path, mark), budget)
+        found = None if error else _assess(run, history, target, sampler, options.seed)
+        if sampler.recover and not (found and found.sampling.trusted):
+            found = _recovered(found, run, history, target, sampler, options, budget)
+        if found is None and not error:
+            found = _assess(finished(run, target), history, target, sampler, options.seed)
+            found = found and found.after(f"the budget was spent at {target.describe(run.samples)}")
+        if found is None:
+            raise error or SamplingError(UNFINISHED.format(where=target.describe(run.samples), sampler=sampler))
+    if not found.sampling.trusted:
+        warnings.warn(found.sampling.verdict, SamplingWarning, stacklevel=3)
+    doubts = find_doubts(found.errors, problem.model.output_names, problem.noise, solver.substeps != "auto")
     for sentence in doubts:
         warnings.warn(sentence, ModelWarning, stacklevel=3)
     seconds = clock.perf_counter() - began
-    posterior = posterior_from_run(run, history, problem, solver, records, sampler, seconds)
-    return replace(posterior, errors=errors, doubts=tuple(doubts), **checks)
+    posterior = posterior_from_run(found.run, found.history, problem, solver, records, sampler, seconds)
+    return replace(posterior, errors=found.errors, doubts=tuple(doubts), sampling=found.sampling, **found.checks)
+
+
+class _Assessed(NamedTuple):
+    """A run over all data at an adequate number of steps, and what the checks found."""
+
+    run: IBISState
+    history: History
+    errors: tuple[np.ndarray, ...]
+    sampling: SamplingCheck
+    checks: dict[str, Any]
+    """Further fields of the posterior."""
+
+    def after(self, course: str) -> "_Assessed":
+        """With a note of what was done."""
+        return self._replace(sampling=replace(self.sampling, course=course))
+
+
+def _assess(run: IBISState, history: History, target: BatchTarget, sampler: Sampler, seed: int) -> _Assessed | None:
+    """The checks; None for a run that has not reached the end of the data."""
+    if run.samples < target.samples:
+        return None
+    checks: dict[str, Any] = {}
+    if target.adaptive:
+        run, found = _adequate(run, history, target, sampler)
+        checks = found._asdict()
+    errors = _one_step_errors(run, target)
+    return _Assessed(run, history, errors, _check_sampling(run, target, seed), checks)
+
+
+def _recovered(
+    first: _Assessed | None,
+    run: IBISState,
+    history: History,
+    target: BatchTarget,
+    sampler: Sampler,
+    options: _RunOptions,
+    budget: Budget,
+) -> _Assessed | None:
+    """New particles from the modes in place of a run that is not to be trusted or has not come to its end; the first
+    ones where the new are no better."""
+    reason = "; ".join(first.sampling.reasons) if first else f"the samples were processed up to {run.samples} only"
+    level = first.run.level if first else run.level
+    with Notices(options.progress) as say:
+        found = recover(run.flat_theta, target, level, sampler, options.seed, budget, say)
+    if found is None:
+        return first and first.after("a search for modes, to start again from them, came to no end within the budget")
+    history = history.copy()
+    history.add(found.as_step(sampler.islands))
+    second = _assess(found.run, history, target, sampler, options.seed)
+    assert second is not None
+    second = second.after(
+        f"particles that followed the data were replaced by others, started from {found.origin} ({reason})"
+    )
+    return second if first is None or second.sampling.trusted or found.adapted.converged else first
 
 
 def _one_step_errors(run: IBISState, target: BatchTarget) -> tuple[np.ndarray, ...]:
@@ -200,9 +267,12 @@ class _Checkpoint(NamedTuple):
 
 
 def _run(
-    target: MultilevelTarget, sampler: Sampler, options: _RunOptions, keep: _Checkpoint
-) -> tuple[IBISState, History]:
-    """Start or resume, and process all samples."""
+    batch: BatchTarget, sampler: Sampler, options: _RunOptions, keep: _Checkpoint, budget: Budget
+) -> tuple[IBISState, History, SamplingError | None]:
+    """Start or resume, and process all samples, or as many as half the budget allows; where sampling failed, the run
+    before that and the error."""
+    first_part = budget.part(FIRST_PART)
+    target = MeteredTarget(batch, first_part)
     saved = keep.load()
     if saved is not None:
         run, history = adaptive_substeps.restored(saved[0], target), saved[1]
@@ -215,11 +285,18 @@ def _run(
             if options.notice is not None:
                 options.notice(run, step)
 
+        latest = [run]
+
         def save(run: IBISState) -> None:
+            latest[0] = run
             keep.save(run, history)
 
-        run = sample_all(run, history, target, sampler, tell, save, options.checkpoint_seconds)
-    return run, history
+        try:
+            run, error = sample_all(run, history, target, sampler, tell, save, options.checkpoint_seconds), None
+        except SamplingError as failed:
+            run, error = latest[0], failed
+    budget.spent += first_part.spent
+    return run, history, error
 
 
 def sample_all(
@@ -231,7 +308,8 @@ def sample_all(
     save: Callable[[IBISState], None],
     save_seconds: float = CHECKPOINT_SECONDS,
 ) -> IBISState:
-    """Process all samples of the target, saving from time to time, at the end, and when interrupted."""
+    """Process all samples of the target, or as many as its budget allows; save from time to time, at the end, and when
+    interrupted."""
     whole = sampler.path == "likelihood"
     saved = clock.monotonic()
     try:
@@ -242,6 +320,8 @@ def sample_all(
             if clock.monotonic() - saved > save_seconds:
                 save(run)
                 saved = clock.monotonic()
+    except BudgetSpent:
+        pass
     finally:
         save(run)
     return run
@@ -263,7 +343,7 @@ def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed
     for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
-    settings = (repr(solver), repr(sampler), str(seed))
+    settings = (repr(solver), repr(replace(sampler, recover=True, budget=1.0, seconds=None)), str(seed))
     numbers = exact_numbers(list(given.values()))
     return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
 

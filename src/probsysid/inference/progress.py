@@ -1,5 +1,6 @@
 """A progress bar on the terminal; nothing elsewhere."""
 
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
@@ -46,3 +47,23 @@ class ProgressBar:
         share = step.ess[-1].sum() / self.sampler.particles if len(step.ess) else float("nan")
         status = f"ESS {share:4.0%}  accepted {self.acceptance:4.0%}  rejuvenations {self.rejuvenations}"
         self.progress.update(self.task, completed=run.samples, status=status)
+
+
+class Notices:
+    """One line after the other that says what is being done.  Silent unless wanted and on a terminal."""
+
+    def __init__(self, wanted: bool):
+        console = Console(stderr=True)
+        self.status = console.status("") if wanted and console.is_terminal else None
+
+    def __enter__(self) -> Callable[[str], None]:
+        if self.status is None:
+            return lambda _: None
+        self.status.start()
+        return self.status.update
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.status is not None:
+            self.status.stop()

@@ -119,8 +119,8 @@ def prepare(record: Record, model: Model, substeps: int) -> IntervalData:
         inputs=inputs,
         departure=inputs[np.maximum(np.arange(record.samples) - 1, 0)],
         outputs=measured(record, model),
-        unit=None,
-        scales=None,
+        unit=np.empty((record.samples, 0)),
+        scales=np.empty((record.samples, 0)),
         step=step_lengths(record) / substeps,
         count=np.full(record.samples, substeps),
     )

@@ -145,6 +145,10 @@ FirstFit = Callable[["Posterior", "LogTarget", np.random.Generator, int], Densit
 SecondFit = Callable[["Posterior", "ImportanceSample", np.random.Generator], Density]
 
 
+LogDensity = Callable[[np.ndarray], np.ndarray]
+"""Log of an unnormalised density, of points as columns."""
+
+
 class LogTarget:
     """Log of prior times likelihood for any number of particles, in portions of the run's size, whose programs are
     compiled already."""
@@ -178,6 +182,23 @@ class LogTarget:
         total = np.asarray(self.target.log_prior(filled)) + likelihood - energy
         return np.where(np.isnan(total), -np.inf, total)[:count]
 
+    def terms(self, theta: Float[np.ndarray, "dimension point"]) -> Float[np.ndarray, "term point"]:
+        """The same, sample by sample, with the log prior as the last row."""
+        found = [self._terms_of(theta[:, k : k + self.portion]) for k in range(0, theta.shape[1], self.portion)]
+        return np.hstack(found)
+
+    def _terms_of(self, theta: np.ndarray) -> np.ndarray:
+        count = theta.shape[1]
+        filled = np.pad(theta, ((0, 0), (0, self.portion - count)), mode="edge")
+        state, first, rows = None, 0, []
+        while first < self.target.samples:
+            last = self.target.limit(first)
+            state, energies = self.target.advance(state, filled, first, last)
+            rows.append(-np.asarray(energies)[: last - first])
+            first = last
+        self.work += self.portion
+        return np.concatenate([*rows, np.asarray(self.target.log_prior(filled))[None]])[:, :count]
+
 
 @dataclass(frozen=True)
 class ImportanceSample:
@@ -192,7 +213,7 @@ class ImportanceSample:
     def of(
         cls,
         sources: Sequence[Density],
-        target: LogTarget,
+        target: LogDensity,
         random: np.random.Generator,
         count: int,
         parts: int = 1,
@@ -205,7 +226,10 @@ class ImportanceSample:
 
     @cached_property
     def ratios(self) -> Float[np.ndarray, " draw"]:
-        return self.log_target - self.log_density
+        """Log of target over density; minus infinity where either is not defined."""
+        with np.errstate(invalid="ignore"):
+            logs = self.log_target - self.log_density
+        return np.where(np.isnan(logs), -np.inf, logs)
 
     @property
     def efficiency(self) -> float:

@@ -32,7 +32,8 @@ class Pareto(NamedTuple):
         beyond = np.log1p(-levels)
         if abs(self.shape) < np.finfo(float).eps:
             return -self.scale * beyond
-        return self.scale * np.expm1(-self.shape * beyond) / self.shape
+        with np.errstate(over="ignore"):  # a shape of hundreds, of weights that are one particle's alone
+            return self.scale * np.expm1(-self.shape * beyond) / self.shape
 
 
 def smoothed(log_weights: Float[np.ndarray, " weight"]) -> tuple[Float[np.ndarray, " weight"], float]:

@@ -45,6 +45,9 @@ class Sampler:
             halves: keeps particles from leaving narrow regions too easily.  Islands of fewer than 8, and those that
             cannot be halved, stay whole.
         path: `"data"` processes one sample after the other; `"likelihood"` tempers the likelihood of all.
+        recover: where the particles are not to be trusted, search for modes and sample again from there.
+        budget: sweeps of all particles over the data that a run may take, half of them before it recovers.
+        seconds: time that a run may take, likewise; None for any.  What is found then depends on the machine.
     """
 
     particles: int = 1024
@@ -58,6 +61,9 @@ class Sampler:
     chain: int = 1
     cross_fit: bool = True
     path: Literal["data", "likelihood"] = "data"
+    recover: bool = True
+    budget: float = 1000.0
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "move", choose("sampler: move", self.move, MOVES))
@@ -70,6 +76,10 @@ class Sampler:
             value = getattr(self, name)
             if not is_real(value) or not 0 < value <= 1:
                 raise InputError(f"sampler: {name} is {value!r}; it must be above 0 and at most 1.")
+        for name in ("budget", "seconds"):
+            value = getattr(self, name)
+            if (value is not None and not (is_real(value) and value > 0)) or (value is None and name == "budget"):
+                raise InputError(f"sampler: {name} is {value!r}; it must be a number above 0.")
         if self.path not in PATHS:
             hint = did_you_mean(str(self.path), PATHS)
             raise InputError(f"sampler: path is {self.path!r}; it must be 'data' or 'likelihood'.{hint}")
@@ -80,7 +90,7 @@ class Sampler:
         """The choices of Longbottom, Champneys and Rogers, with the acceptance ratio complete: one Gaussian
         independent proposal per rejuvenation, multinomial resampling, one island.
         """
-        chosen = cls(move=moves.PAPER, resampling=Multinomial(), islands=1, max_moves=1, cross_fit=False)
+        chosen = cls(move=moves.PAPER, resampling=Multinomial(), islands=1, max_moves=1, cross_fit=False, recover=False)
         return replace(chosen, **changes)
 
     @property

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from probsysid._internal.statistics import ess_of_weights
+from probsysid._internal.statistics import ess_of_weights, log_mean_exp
 
 Vectors = Float[np.ndarray, "*population dimension member"]
 Weights = Float[np.ndarray, " member"]
@@ -62,13 +62,13 @@ class MixtureDensity:
         return np.take_along_axis(every, component[..., None, None, :], axis=-3)[..., 0, :, :]
 
     def log_density(self, vectors: Vectors) -> Float[np.ndarray, "*population member"]:
-        """Log density at each vector."""
-        logs = self._log_densities(vectors)
-        with np.errstate(divide="ignore"):
+        """Log density at each vector; NaN where a vector is not finite."""
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            logs = self._log_densities(vectors)
             logs += np.log(self.shares)[..., None]
-        top = logs.max(axis=-2, keepdims=True)
-        logs -= top
-        return top[..., 0, :] + np.log(np.sum(np.exp(logs, out=logs), axis=-2))
+            top = logs.max(axis=-2, keepdims=True)
+            logs -= top
+            return top[..., 0, :] + np.log(np.sum(np.exp(logs, out=logs), axis=-2))
 
     def _log_densities(self, vectors: Vectors) -> Float[np.ndarray, "*population component member"]:
         """Of every component.  The factors are tiny: a threaded triangular solver costs a hundred times more on a busy
@@ -116,6 +116,29 @@ class StackedDensities:
     def log_density(self, vectors: Vectors) -> Float[np.ndarray, "population member"]:
         """Log density at each vector."""
         return np.stack([density.log_density(v) for density, v in zip(self.of_populations, vectors, strict=True)])
+
+
+@dataclass(frozen=True, eq=False)
+class EqualMixture:
+    """Distributions of any kind, with equal shares."""
+
+    parts: tuple["Density", ...]
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that were fitted."""
+        return sum(part.numbers for part in self.parts)
+
+    def sample(self, random: np.random.Generator, count: int) -> Vectors:
+        """Independent draws."""
+        counts = random.multinomial(count, np.full(len(self.parts), 1 / len(self.parts)))
+        draws = np.hstack([part.sample(random, int(n)) for part, n in zip(self.parts, counts, strict=True)])
+        return draws[:, random.permutation(count)]
+
+    def log_density(self, vectors: Vectors) -> Float[np.ndarray, " member"]:
+        """Log density at each vector."""
+        logs = np.stack([part.log_density(vectors) for part in self.parts], axis=-1)
+        return log_mean_exp(np.where(np.isnan(logs), -np.inf, logs))
 
 
 def stacked(densities: Sequence["Density"]) -> "Density":
@@ -202,6 +225,49 @@ class MomentMatchedT:
             np.stack([factor, self.width * factor]),
             self.degrees,
         )
+
+
+@dataclass(frozen=True)
+class WideAxesT:
+    """One Student-t on the weighted moments, and one more for each principal axis, wider along it.
+
+    Finds out how far a ridge goes: something that is wide in all directions hits one ever more rarely, the more
+    dimensions there are.
+
+    Args:
+        degrees: degrees of freedom.
+        wide: share of proposals from the wide components.
+        width: how much wider they are.
+    """
+
+    degrees: float | None = 5.0
+    wide: float = 0.4
+    width: float = 3.0
+
+    name: ClassVar[str] = "t with wide axes"
+
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> MixtureDensity:
+        mean, covariance = moments(vectors, weights)
+        return self.around(mean, cholesky(covariance))
+
+    def around(self, centre: Float[np.ndarray, " dimension"], factor: np.ndarray) -> MixtureDensity:
+        """The same around a point, with a triangular factor of the covariance."""
+        axes, lengths, _ = np.linalg.svd(factor)
+        dimension = len(centre)
+        stretched = axes * lengths * np.where(np.eye(dimension, dtype=bool), self.width, 1.0)[:, None, :]
+        return MixtureDensity(
+            np.append(np.full(dimension, self.wide / dimension), 1 - self.wide),
+            np.tile(centre, (dimension + 1, 1)),
+            np.concatenate([triangular(stretched), factor[None]]),
+            self.degrees,
+        )
+
+
+def triangular(factors: Float[np.ndarray, "*stack dimension dimension"]) -> np.ndarray:
+    """Lower triangular factors with positive diagonals of the same covariances."""
+    upper = np.asarray(np.linalg.qr(factors.swapaxes(-1, -2), mode="r"))
+    signs = np.where(np.diagonal(upper, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    return (upper * signs[..., None]).swapaxes(-1, -2)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,9 @@ PER_TERM = 8
 JITTER = 1e-9
 """Relative addition to the normal equations' diagonal."""
 
+FARTHEST = 1e6
+"""Standard deviations beyond which a particle lies on no distribution that could be fitted."""
+
 Points = Float[np.ndarray, "dimension member"]
 
 
@@ -169,8 +172,12 @@ class Curved:
         return f"curved {self.family.name}"
 
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> CurvedDensity:
-        mapping = QuadraticMap.fit(vectors, weights)
-        return CurvedDensity(mapping, self.family.fit(random, mapping.straighten(vectors), weights))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mapping = QuadraticMap.fit(vectors, weights)
+            straight = mapping.straighten(vectors)
+        if not np.max(np.abs(straight)) < FARTHEST:
+            raise DegenerateParticles("their covariance is nearly singular")
+        return CurvedDensity(mapping, self.family.fit(random, straight, weights))
 
 
 @dataclass(frozen=True)
@@ -186,6 +193,13 @@ class BestFit:
     name: ClassVar[str] = "best-fitting mixture"
 
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Density:
-        fits = [family.fit(random, vectors, weights) for family in self.families]
+        fits, failures = [], []
+        for family in self.families:
+            try:
+                fits.append(family.fit(random, vectors, weights))
+            except DegenerateParticles as error:
+                failures.append(error)
+        if not fits:
+            raise failures[0]
         size = ess_of_weights(weights)
         return max(fits, key=lambda fit: float(weights @ fit.log_density(vectors)) - fit.numbers / size)

@@ -13,13 +13,14 @@ class PilotTarget(BatchTarget):
     """The same records and priors as a batch target, with energies by `RungeKuttaFilter`."""
 
     @classmethod
-    def of(cls, target: BatchTarget, substeps: int) -> "PilotTarget":
-        """The pilot of a target, with a number of Runge-Kutta steps per sampling interval."""
+    def of(cls, target: BatchTarget, substeps: int, particles: int | None = None) -> "PilotTarget":
+        """The pilot of a target, with a number of Runge-Kutta steps per sampling interval, and of particles that are
+        usually evaluated at once."""
         return cls(
             target.problem,
             target.solver,
             target.records,
-            target.particles,
+            particles or target.particles,
             target.executor,
             substeps=substeps,
             batching=target.batching,

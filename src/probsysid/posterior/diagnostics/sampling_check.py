@@ -34,6 +34,9 @@ LARGEST_SPREAD = 1.0
 LEAST_P = 1e-6
 """Probability of a chance difference between fresh draws and particles below which they contradict each other."""
 
+FEWEST_DRAWS = 2.0
+"""Effective number of fresh draws below which nothing can be compared."""
+
 Values = Mapping[str, Float[np.ndarray, "population member"]]
 
 
@@ -73,6 +76,8 @@ class SamplingCheck:
     """Standard deviation of the populations' log evidences; NaN with a single one."""
     evidence_error: float
     fresh: FreshDraws | None = None
+    course: str = ""
+    """What was done because the first particles were not to be trusted, in words."""
 
     @property
     def trusted(self) -> bool:
@@ -101,8 +106,17 @@ class SamplingCheck:
     @property
     def verdict(self) -> str:
         """One sentence."""
+        tried = f" {self.course[:1].upper()}{self.course[1:]}." if self.course else ""
         if self.reasons:
-            return f"the sampling is not to be trusted: {'; '.join(self.reasons)}. Run again with more particles."
+            return f"the sampling is not to be trusted: {'; '.join(self.reasons)}.{tried} {self._advice}"
+        return self._agreement + tried
+
+    @property
+    def _advice(self) -> str:
+        return "Run again with more particles" + (", or a larger budget." if self.course else ".")
+
+    @property
+    def _agreement(self) -> str:
         fewest = min(self.ess.values())
         size = f"at least {fewest:.0f} effective particles of {self.particles}"
         if all(np.isnan(value) for value in self.r_hat.values()):
@@ -195,6 +209,8 @@ def compare_fresh(
     logs = np.where(alive, log_ratios, -np.inf)
     _, shape = psis.smoothed(log_ratios[alive])
     own, size = normalise(logs), float(effective_sample_size(logs))
+    if size < FEWEST_DRAWS:
+        return FreshDraws(float("inf"), 1.0, 1.0, 1.0)
     relative = 1 / size + 1 / float(np.median(list(populations.ess.values())))
     mean, covariance = moments(theta, weights)
     white = np.linalg.solve(cholesky(covariance), draws - mean[:, None])

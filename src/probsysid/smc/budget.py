@@ -1,0 +1,89 @@
+"""What a run may cost: sweeps over the data, and seconds."""
+
+import time as clock
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+class BudgetSpent(Exception):
+    """A run has cost what it may."""
+
+
+@dataclass
+class Budget:
+    """Counts what a run costs.
+
+    Args:
+        evaluations: particles times samples that may be filtered.
+        deadline: reading of `time.monotonic()` at which time is up.
+    """
+
+    evaluations: float
+    deadline: float = np.inf
+    spent: float = 0.0
+
+    @classmethod
+    def of(cls, sweeps: float, seconds: float | None, particles: int, samples: int) -> "Budget":
+        """For a number of sweeps of all particles over all samples, and a number of seconds from now."""
+        deadline = np.inf if seconds is None else clock.monotonic() + seconds
+        return cls(sweeps * particles * samples, deadline)
+
+    def part(self, share: float) -> "Budget":
+        """A share of what is left."""
+        left = self.deadline - clock.monotonic()
+        deadline = np.inf if np.isinf(left) else clock.monotonic() + share * left
+        return Budget(share * (self.evaluations - self.spent), deadline)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.spent > self.evaluations or clock.monotonic() > self.deadline
+
+    def spend(self, evaluations: float) -> None:
+        """Count evaluations; raise where there are too many."""
+        self.spent += evaluations
+        if self.is_spent:
+            raise BudgetSpent
+
+
+@dataclass(frozen=True)
+class MeteredTarget:
+    """A target, possibly with levels, that counts what it costs and stops when the budget is spent."""
+
+    target: Any
+    budget: Budget
+
+    @property
+    def samples(self) -> int:
+        return self.target.samples
+
+    @property
+    def adaptive(self) -> bool:
+        return self.target.adaptive
+
+    def at(self, level: int) -> "MeteredTarget":
+        return MeteredTarget(self.target.at(level), self.budget)
+
+    def sample_prior(self, key: Any, count: int) -> Any:
+        return self.target.sample_prior(key, count)
+
+    def log_prior(self, theta: Any) -> Any:
+        return self.target.log_prior(theta)
+
+    def limit(self, first: int) -> int:
+        return self.target.limit(first)
+
+    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+        self.budget.spend(theta.shape[-1] * (last - first))
+        return self.target.advance(state, theta, first, last)
+
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        self.budget.spend(theta.shape[-1] * stop)
+        return self.target.sweep(theta, stop)
+
+    def describe(self, sample: int) -> str:
+        return self.target.describe(sample)
+
+    def cost(self, stop: int) -> int:
+        return self.target.cost(stop)
