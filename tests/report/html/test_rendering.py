@@ -56,7 +56,14 @@ def test_parameters_have_raised_exponents_and_flags() -> None:
         ParameterRow("k<", "", "1", "2", "0 … 3", "N/m^3", "at prior"),
         ParameterRow("g", "", "4", "given", "", "m^2/<i>", given=True),
     ]
-    shown = Parameters(ParameterTable(rows, False, True), True, Drawing("m", b"1"), Table([]), Drawing("c", None))
+    shown = Parameters(
+        ParameterTable(rows, False, True),
+        ("only b*c is known",),
+        True,
+        Drawing("m", b"1"),
+        Table([]),
+        Drawing("c", None),
+    )
     text = body("parameters", shown)
     assert "<td><b>k&lt;</b></td>" in text
     assert '<td>N/m<sup>3</sup></td><td><span class="flag">at prior</span></td>' in text
