@@ -222,7 +222,7 @@ class _Search:
             is_tied = True
             exponents = _rounded(covariance)
             if exponents is not None and self._true(scale, subset, exponents):
-                tightness = _relative_sd(covariance, np.array(exponents))
+                tightness = _relative_sd(covariance, np.array(exponents, float))
                 options[scale.product] = _Found(scale.product, subset, exponents, tightness)
         return is_tied, self._preferred(options)
 
@@ -337,8 +337,8 @@ def _rounded(covariance: Float[np.ndarray, "member member"]) -> tuple[int, ...] 
     fitting = [
         option
         for option in options
-        if _spread(covariance, np.array(option)) <= limit
-        and _relative_sd(covariance, np.array(option)) <= FAR_BETTER / (1 + sum(map(abs, option)) - len(option))
+        if _spread(covariance, np.array(option, float)) <= limit
+        and _relative_sd(covariance, np.array(option, float)) <= FAR_BETTER / (1 + sum(map(abs, option)) - len(option))
     ]
     return min(fitting, key=lambda option: (sum(map(abs, option)), option), default=None)
 

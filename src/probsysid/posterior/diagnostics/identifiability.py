@@ -34,7 +34,8 @@ TIED = 0.95
 """Correlation beyond which two quantities are hardly told apart."""
 
 NEAR, PILED = 0.05, 0.05
-"""A posterior is at a bound if more than this probability lies within this fraction of its 90 % width from it."""
+"""A posterior is at a bound if more than this probability lies within this fraction of its 90 % width from it, and more
+than there was before: wide log-normal distributions have as much."""
 
 PRIOR_DRAWS = 4000
 
@@ -121,7 +122,7 @@ def _mark_unlearnt(
             continue
         if at_prior(prior_scores(values, prior[name]), posterior.weights, _effective(posterior, name)):
             marks[name].append("at prior")
-        elif name in bounded and _at_bound(bounded[name], values, posterior.weights):
+        elif name in bounded and _at_bound(bounded[name], values, posterior.weights, prior[name]):
             marks[name].append("at bound")
 
 
@@ -157,12 +158,18 @@ def _prior_columns(space: ParameterSpace) -> dict[str, Float[np.ndarray, " draw"
     return scalars(values)
 
 
-def _at_bound(support: object, values: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether more than `PILED` of the posterior lies within `NEAR` of its width from a finite bound."""
+def _at_bound(
+    support: object,
+    values: Float[np.ndarray, " particle"],
+    weights: Float[np.ndarray, " particle"],
+    prior: Float[np.ndarray, " draw"],
+) -> bool:
+    """Whether more than `PILED` of the posterior, and more than of the prior, lies close to a finite bound."""
     width = np.ptp(weighted_quantile(values, weights, [0.05, 0.95]))
     for bound in (getattr(support, "lower_bound", None), getattr(support, "upper_bound", None)):
         if bound is not None and np.ndim(bound) == 0 and np.isfinite(float(bound)):
             near = np.abs(values - float(bound)) < NEAR * width
-            if float(weights[near].sum()) > PILED:
+            before = float(np.mean(np.abs(prior - float(bound)) < NEAR * width))
+            if float(weights[near].sum()) > max(PILED, before):
                 return True
     return False
