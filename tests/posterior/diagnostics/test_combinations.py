@@ -64,6 +64,18 @@ def test_three_on_one_ridge_are_known_in_two_formulas() -> None:
     assert formulas(ridge("mck", [0.5, 1, 0.5], ([-1, 1, 0], 0.05), ([-1, 0, 1], 0.01))) == ["k/m", "c/m"]
 
 
+def test_a_ratio_of_one_is_not_a_difference_of_zero() -> None:
+    for seed in range(20):
+        assert formulas(ridge("km", [0.5, 0.5], ([1, -1], 0.02), seed=seed)) == ["k/m"]
+
+
+def test_particles_without_weight_do_not_count() -> None:
+    tied, stray = ridge("bc", [1, 1], ([1, 1], 0.003)), ridge("bc", [1, 1], ([1, 1], 100.0))
+    values = np.hstack([tied.values, stray.values])
+    weights = np.concatenate([tied.weights, np.zeros(PARTICLES)])
+    assert formulas(Beliefs(tied.names, values, weights, tied.prior, tied.units)) == ["b*c"]
+
+
 def test_others_that_are_known_are_left_out() -> None:
     assert formulas(ridge("abc", [1, 1, 1], ([1, 1, 0], 0.003), ([0, 0, 1], 0.003))) == ["a*b"]
 
@@ -110,11 +122,13 @@ def test_unknown_signs() -> None:
 
 
 def test_two_modes_are_not_a_ridge() -> None:
-    """(1, 2) and (2, 1) lie on a + b = 3 and on a*b = 2: neither is what is known."""
+    """(1, 4) and (4, 1) lie on a + b = 5 and on a*b = 4: neither is what is known."""
     random = np.random.default_rng(0)
     swapped = random.uniform(size=PARTICLES) < 0.5
     noise = 0.01 * random.standard_normal((2, PARTICLES))
-    assert signed(a=np.where(swapped, 1, 2) + noise[0], b=np.where(swapped, 2, 1) + noise[1]) == []
+    assert signed(a=np.where(swapped, 1, 4) + noise[0], b=np.where(swapped, 4, 1) + noise[1]) == []
+    sizes = {name: np.where(swapped, -1.4, 1.4) + row for name, row in zip("bc", noise, strict=True)}
+    assert [item.formula for item in signed(**sizes)] == ["|b|", "|c|"]  # and not b - c
 
 
 def test_what_the_prior_implies_is_not_a_finding() -> None:
@@ -165,6 +179,7 @@ def test_scores_are_normal_and_the_same_in_all_coordinates() -> None:
         (12345.6, 789.0, "12346 +- 789"),
         (2.5e-7, 1.2e-9, "2.500e-07 +- 1.2e-09"),
         (1.0, 0.0, "1 +- 0"),
+        (2.0, 1e-16, "2 +- 1e-16"),
     ],
 )
 def test_numbers_with_an_sd(mean: float, sd: float, text: str) -> None:

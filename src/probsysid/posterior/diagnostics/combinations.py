@@ -79,7 +79,7 @@ class Combination:
 
 def with_sd(mean: float, sd: float) -> str:
     """`2.0071 +- 0.0067`: both down to the second significant digit of the standard deviation."""
-    if not (np.isfinite(mean) and np.isfinite(sd) and sd > 0):
+    if not (np.isfinite(mean) and np.isfinite(sd)) or sd <= 1e-12 * abs(mean):  # rounding
         return f"{mean:.4g} +- {sd:.2g}"
     last = floor(log10(sd)) - 1
     size = max(abs(mean), sd)
@@ -129,8 +129,8 @@ def prior_scores(
 def find_combinations(beliefs: Beliefs, largest: int = LARGEST_SET) -> list[Combination]:
     """Formulas of so many members that are known while these are not, the simplest and best known first."""
     folded = [i for i in range(len(beliefs.names)) if _known_up_to_sign(beliefs, i)]
-    found = _Search(beliefs, excluded_from_sums=folded).run(largest)
-    return [*(_absolute(beliefs, i) for i in folded), *_independent(beliefs, found)]
+    found = _independent(beliefs, _Search(beliefs).run(largest))
+    return [*(_absolute(beliefs, i) for i in folded), *found]
 
 
 # Known up to its sign
@@ -139,12 +139,15 @@ def find_combinations(beliefs: Beliefs, largest: int = LARGEST_SET) -> list[Comb
 def _known_up_to_sign(beliefs: Beliefs, index: int) -> bool:
     """Whether a quantity has both signs, and its absolute value is known far better than itself."""
     values, weights = beliefs.values[index], beliefs.weights
-    positive = float(weights[values > 0].sum())
-    if not BOTH_SIGNS <= positive <= 1 - BOTH_SIGNS:
+    if not _has_both_signs(values, weights):
         return False
     size = weighted_moments(np.abs(values), weights)[1]
     learnt = size <= LEARNT_OF * float(np.std(np.abs(beliefs.prior[index])))
     return learnt and size <= FAR_BETTER * weighted_moments(values, weights)[1]
+
+
+def _has_both_signs(values: Float[np.ndarray, " particle"], weights: Float[np.ndarray, " particle"]) -> bool:
+    return BOTH_SIGNS <= float(weights[values > 0].sum()) <= 1 - BOTH_SIGNS
 
 
 def _absolute(beliefs: Beliefs, index: int) -> Combination:
@@ -179,7 +182,7 @@ class _Found:
 class _Search:
     """Over sets of quantities, the small ones first."""
 
-    def __init__(self, beliefs: Beliefs, excluded_from_sums: Sequence[int]):
+    def __init__(self, beliefs: Beliefs):
         self.beliefs = beliefs
         pairs = list(zip(beliefs.values, beliefs.prior, strict=True))
         self.scores = np.array([prior_scores(v, p) for v, p in pairs]).reshape(len(pairs), -1)
@@ -187,8 +190,8 @@ class _Search:
         self.prior_covariance = np.atleast_2d(np.cov(own)) if len(pairs) else np.zeros((0, 0))
         self.score_covariance = _covariance(self.scores, beliefs.weights)
         self.scales = [
-            _scale(True, _log_size(beliefs.values), _log_size(beliefs.prior), beliefs.weights, ()),
-            _scale(False, beliefs.values, beliefs.prior, beliefs.weights, excluded_from_sums),
+            _scale(True, _log_size(beliefs.values), _log_size(beliefs.prior), beliefs.weights),
+            _scale(False, beliefs.values, beliefs.prior, beliefs.weights),
         ]
 
     def run(self, largest: int) -> list[_Found]:
@@ -275,9 +278,8 @@ def _scale(
     values: Float[np.ndarray, "quantity particle"],
     prior: Float[np.ndarray, "quantity draw"],
     weights: Float[np.ndarray, " particle"],
-    excluded: Sequence[int],
 ) -> _Scale:
-    fine = [i for i, row in enumerate(values) if i not in excluded and np.isfinite(row).all() and np.ptp(row) > 0]
+    fine = [i for i, row in enumerate(values) if np.isfinite(row).all() and np.ptp(row) > 0]
     finite = np.where(np.isfinite(values), values, 0.0)
     covariance = _covariance(finite, weights)
     return _Scale(product, finite, prior, covariance, _dependent(covariance, fine))
@@ -368,7 +370,7 @@ def _combination(beliefs: Beliefs, item: _Found) -> Combination:
     subset, exponents = [i for i, _ in pairs], [turn * exponent for _, exponent in pairs]
     names, members = [beliefs.names[i] for i in subset], beliefs.values[subset]
     if item.product:
-        shown, values = _signed(names, members, exponents)
+        shown, values = _signed(names, members, exponents, beliefs.weights)
         formula = _product(shown, exponents)
     else:
         values = np.array(exponents, float) @ members
@@ -378,14 +380,17 @@ def _combination(beliefs: Beliefs, item: _Found) -> Combination:
 
 
 def _signed(
-    names: Sequence[str], members: Float[np.ndarray, "member particle"], exponents: Sequence[int]
+    names: Sequence[str],
+    members: Float[np.ndarray, "member particle"],
+    exponents: Sequence[int],
+    weights: Float[np.ndarray, " particle"],
 ) -> tuple[list[str], Float[np.ndarray, " particle"]]:
     """A product of powers; of absolute values, with bars, where its sign is not known."""
     powers = [row ** float(exponent) for row, exponent in zip(members, exponents, strict=True)]
     values = np.prod(powers, axis=0)
-    if np.all(values > 0) or np.all(values < 0):
+    if not _has_both_signs(values, weights):
         return list(names), values
-    bars = [bool(exponent % 2) and bool(np.any(row < 0)) for row, exponent in zip(members, exponents, strict=True)]
+    bars = [exponent % 2 and _has_both_signs(row, weights) for row, exponent in zip(members, exponents, strict=True)]
     return [f"|{name}|" if bar else name for name, bar in zip(names, bars, strict=True)], np.abs(values)
 
 
