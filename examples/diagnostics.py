@@ -111,8 +111,8 @@ print(*free.identifiability.sentences, sep="\n")
 # %% [markdown]
 # Each of the three is known only to within a third, by its prior; two ratios are known well, and `identifiability`
 # finds them: along one direction the posterior is as wide as the prior, across it far narrower. Write the model in
-# terms of the ratios, fix one of the three, or measure a force. The formulas are products of small powers, or sums where
-# those fit better. A flag such as `tied to k (0.98)` is a correlation, of values or of logarithms, without a formula.
+# terms of the ratios, fix one of the three, or measure a force. The formulas are products of powers, or sums where
+# these fit better. A flag such as `tied to k (0.98)` is a correlation, of values or of logarithms, without a formula.
 #
 # ## Too little data: `at prior`
 #

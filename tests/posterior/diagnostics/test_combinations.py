@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from probsysid.posterior.diagnostics.combinations import Beliefs, Combination, find_combinations, prior_scores, with_sd
+from probsysid.posterior.diagnostics.combinations import Beliefs, find_combinations, prior_scores
+from probsysid.posterior.diagnostics.formulas import Combination
 
 PRIOR_DRAWS, PARTICLES = 4000, 512
 
@@ -169,18 +170,3 @@ def test_scores_are_normal_and_the_same_in_all_coordinates() -> None:
     # interpolated between neighbours of 4000 draws, in another coordinate: a gap of a few 1e-3 in level
     np.testing.assert_allclose(prior_scores(np.arctan(values), np.arctan(prior)), scores, atol=0.2)
     np.testing.assert_allclose(np.median(prior_scores(np.arctan(values), np.arctan(prior)) - scores), 0, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("mean", "sd", "text"),
-    [
-        (2.00712, 0.0067, "2.0071 +- 0.0067"),
-        (-0.2, 3.31, "-0.2 +- 3.3"),
-        (12345.6, 789.0, "12346 +- 789"),
-        (2.5e-7, 1.2e-9, "2.500e-07 +- 1.2e-09"),
-        (1.0, 0.0, "1 +- 0"),
-        (2.0, 1e-16, "2 +- 1e-16"),
-    ],
-)
-def test_numbers_with_an_sd(mean: float, sd: float, text: str) -> None:
-    assert with_sd(mean, sd) == text

@@ -14,13 +14,14 @@ the same in every coordinate of a quantity, natural, logarithmic or unconstraine
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, floor, gcd, log10
+from math import comb, gcd
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
 from probsysid._internal.statistics import weighted_moments
+from probsysid.posterior.diagnostics.formulas import Combination, product_of_powers, sum_of_terms
 
 FAR_BETTER = 0.2
 """A formula is stated if its sd, in the scale of the search, is at most this fraction of that of each of its terms: a
@@ -54,38 +55,6 @@ MOST_SETS = 5000
 
 BOTH_SIGNS = 0.01
 """Probability of the less probable sign from which a quantity has both."""
-
-
-@dataclass(frozen=True)
-class Combination:
-    """A formula that is known while the quantities in it are not."""
-
-    formula: str
-    members: tuple[str, ...]
-    exponents: tuple[int, ...]
-    """Of a product, or the factors of a sum; one for each member."""
-    mean: float
-    sd: float
-    alone: tuple[tuple[float, float], ...]
-    """Mean and sd of each member."""
-
-    @property
-    def sentence(self) -> str:
-        """What is known, and how little of the members alone."""
-        pairs = zip(self.members, self.alone, strict=True)
-        each = ", ".join(f"{name} alone: {with_sd(*moments)}" for name, moments in pairs)
-        return f"only {self.formula} is known: {with_sd(self.mean, self.sd)} ({each})"
-
-
-def with_sd(mean: float, sd: float) -> str:
-    """`2.0071 +- 0.0067`: both down to the second significant digit of the standard deviation."""
-    if not (np.isfinite(mean) and np.isfinite(sd)) or sd <= 1e-12 * abs(mean):  # rounding
-        return f"{mean:.4g} +- {sd:.2g}"
-    last = floor(log10(sd)) - 1
-    size = max(abs(mean), sd)
-    if 1e-4 < size < 1e6:
-        return f"{mean:.{max(-last, 0)}f} +- {sd:.{max(-last, 0)}f}"
-    return f"{mean:.{max(floor(log10(size)) - last, 0)}e} +- {sd:.1e}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,10 +340,10 @@ def _combination(beliefs: Beliefs, item: _Found) -> Combination:
     names, members = [beliefs.names[i] for i in subset], beliefs.values[subset]
     if item.product:
         shown, values = _signed(names, members, exponents, beliefs.weights)
-        formula = _product(shown, exponents)
+        formula = product_of_powers(shown, exponents)
     else:
         values = np.array(exponents, float) @ members
-        formula = _sum(names, exponents)
+        formula = sum_of_terms(names, exponents)
     alone = tuple(weighted_moments(row, beliefs.weights) for row in members)
     return Combination(formula, tuple(names), tuple(exponents), *weighted_moments(values, beliefs.weights), alone)
 
@@ -392,23 +361,3 @@ def _signed(
         return list(names), values
     bars = [exponent % 2 and _has_both_signs(row, weights) for row, exponent in zip(members, exponents, strict=True)]
     return [f"|{name}|" if bar else name for name, bar in zip(names, bars, strict=True)], np.abs(values)
-
-
-def _product(names: Sequence[str], exponents: Sequence[int]) -> str:
-    """`a^2*b/(c*d)`."""
-    parts: dict[bool, list[str]] = {True: [], False: []}
-    for name, exponent in zip(names, exponents, strict=True):
-        parts[exponent > 0].append(name if abs(exponent) == 1 else f"{name}^{abs(exponent)}")
-    above, below = "*".join(parts[True]) or "1", "*".join(parts[False])
-    if not below:
-        return above
-    return f"{above}/({below})" if len(parts[False]) > 1 else f"{above}/{below}"
-
-
-def _sum(names: Sequence[str], factors: Sequence[int]) -> str:
-    """`a + 2*b - c`."""
-    terms = [
-        f"{'-' if factor < 0 else '+'} {name if abs(factor) == 1 else f'{abs(factor)}*{name}'}"
-        for name, factor in zip(names, factors, strict=True)
-    ]
-    return " ".join(terms).removeprefix("+ ")

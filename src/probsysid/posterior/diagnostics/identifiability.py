@@ -10,13 +10,8 @@ from jaxtyping import Float
 
 from probsysid._internal.statistics import weighted_moments, weighted_quantile
 from probsysid.model.parameter_space import ParameterSpace
-from probsysid.posterior.diagnostics.combinations import (
-    LARGEST_SET,
-    Beliefs,
-    Combination,
-    find_combinations,
-    prior_scores,
-)
+from probsysid.posterior.diagnostics.combinations import LARGEST_SET, Beliefs, find_combinations, prior_scores
+from probsysid.posterior.diagnostics.formulas import Combination
 from probsysid.posterior.diagnostics.sampling_check import LEAST_ESS
 from probsysid.posterior.draws import scalars
 
