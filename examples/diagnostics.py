@@ -106,12 +106,13 @@ plt.close(figure)
 start = (1.5, 0.0)
 free = identify(measure(lambda t: 0.0 * t, start), start)
 print(free.table()[["mean", "sd", "flags"]].round(3).to_string())
-ratio = free.values["k"] / free.values["m"]
-print(f"k/m = {free.weights @ ratio:.4f} +- {np.sqrt(free.weights @ (ratio - free.weights @ ratio) ** 2):.4f}")
+print(*free.identifiability.sentences, sep="\n")
 
 # %% [markdown]
-# Each of the three is known only to within a third, by its prior, and they are correlated; their ratios are known well.
-# Write the model in terms of the ratios, fix one of the three, or measure a force.
+# Each of the three is known only to within a third, by its prior; two ratios are known well, and `identifiability`
+# finds them: along one direction the posterior is as wide as the prior, across it far narrower. Write the model in
+# terms of the ratios, fix one of the three, or measure a force. The formulas are products of powers, or sums where
+# these fit better. A flag such as `tied to k (0.98)` is a correlation, of values or of logarithms, without a formula.
 #
 # ## Too little data: `at prior`
 #
@@ -122,8 +123,8 @@ short = identify(measure(push)[:4])
 print(short.table()[["mean", "sd", "prior", "flags"]].round(3).to_string())
 
 # %% [markdown]
-# A constant flagged `at prior` has the distribution that you put in: its interval is not a result. `at bound` would
-# mean that a constant accumulates at an end of its range, such as a damping at zero.
+# A constant flagged `at prior` has the distribution that you put in, in location and in width: its interval is not a
+# result. `at bound` would mean that a constant accumulates at an end of its range, such as a damping at zero.
 #
 # ## Integration too coarse
 #

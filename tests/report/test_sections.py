@@ -49,6 +49,16 @@ def test_the_summary_is_of_the_best_model(posterior: ps.Posterior) -> None:
     assert found.tiles[0][0] == f"{posterior.log_evidence + 3:.1f}"
 
 
+def test_formulas_are_shown_once(posterior: ps.Posterior) -> None:
+    """With the table: in the summary, or in the section on parameters where there are several models."""
+    a = np.exp(np.random.default_rng(0).standard_normal(len(posterior.weights)))
+    tied = ModelView("lag", replace(posterior, values={**posterior.values, "a": a, "b": 2.0 / a}))
+    (sentence,) = sections.summary(Content("", [], [tied])).identifiability
+    assert sentence.startswith("only a*b is known")
+    assert sections.parameters(tied, listed=True).identifiability == (sentence,)
+    assert sections.parameters(tied, listed=False).identifiability == ()
+
+
 def test_small_probabilities_are_not_rounded_to_zero() -> None:
     frame = pd.DataFrame(
         {

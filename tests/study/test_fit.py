@@ -49,6 +49,7 @@ def test_the_numbers_are_those_of_the_posterior() -> None:
     assert found["log_evidence"] == posterior.log_evidence
     assert found["parameters"]["a"]["mean"] == posterior.mean("a")
     assert found["parameters"]["a"]["unit"] == "1/s"
+    assert found["identifiability"] == []
     # two quantities beyond 4 sd: probability 1.3e-4 over data sets
     assert abs(posterior.mean("a") - RATE) < 4 * posterior.sd("a")
     assert abs(posterior.mean("b") - GAIN) < 4 * posterior.sd("b")
@@ -188,10 +189,14 @@ def test_remarks_are_whole_on_a_narrow_terminal(
 ) -> None:
     _, _, (found,) = loaded()
     frame = found.table().assign(flags="tied to b (0.98)")
-    flagged: Any = SimpleNamespace(**vars(found), table=lambda: frame, trusted=True)
+    a = np.exp(np.random.default_rng(0).standard_normal(256))
+    tied = replace(found.posterior, values={**found.posterior.values, "a": a, "b": 2.0 / a})
+    flagged: Any = SimpleNamespace(**{**vars(found), "posterior": tied}, table=lambda: frame, trusted=True)
     monkeypatch.setenv("COLUMNS", "60")
     commands.show_results([flagged])
-    assert "a: tied to b (0.98)" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "a: tied to b (0.98)" in shown
+    assert "not identified: only a*b is known: 2 +- " in shown
 
 
 @pytest.mark.long

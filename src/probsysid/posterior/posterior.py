@@ -5,6 +5,7 @@ The class is thin: each method is a function of the module that its docstring or
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from probsysid.model.priors import Prior
 from probsysid.parallel.default import default_executor
 from probsysid.posterior import predict, storage, summaries
 from probsysid.posterior.diagnostics import checks
+from probsysid.posterior.diagnostics.identifiability import find_identifiability
 from probsysid.posterior.diagnostics.residuals import Residuals
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
 from probsysid.posterior.diagnostics.solver_check import SolverCheck
@@ -46,6 +48,7 @@ class Posterior:
         ess: effective number of particles.
         verdict: whether the integration was accurate enough, in one sentence; empty where it was not checked.
         sampling_verdict: whether the sampling is to be trusted, in one sentence; empty for a stream.
+        identifiability: what the data do not identify; its `sentences` name formulas of which alone something is known.
         doubts: sentences that speak against the model or the given noise; empty if nothing does.
         history: effective sample size and evidence after every sample, rejuvenations, predictive densities.
         settings: how the posterior was computed.
@@ -109,6 +112,9 @@ class Posterior:
         return summaries.table(self)
 
     # Can it be trusted?
+
+    identifiability = cached_property(find_identifiability)
+    """Flags of quantities, and formulas such as b*c that are known while their members are not."""
 
     def residuals(self, output: str | None = None, record: int = 0) -> Residuals:
         """One-step prediction errors of an output (the first, if none is named) on a training record.

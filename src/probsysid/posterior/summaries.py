@@ -10,7 +10,6 @@ from probsysid._internal.errors import InputError
 from probsysid._internal.statistics import weighted_moments, weighted_quantile
 from probsysid.model.fingerprint import describe_prior
 from probsysid.model.problem import Problem
-from probsysid.posterior.diagnostics.identifiability import flags
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -45,7 +44,7 @@ def correlation(posterior: "Posterior") -> pd.DataFrame:
 def table(posterior: "Posterior") -> pd.DataFrame:
     """Mean, sd, 5 % and 95 % quantiles, sources of variance, unit, prior and flags of every quantity."""
     settings = posterior.settings
-    marks = flags(posterior, correlation(posterior))
+    marks = posterior.identifiability.flags
     rows = []
     for name in posterior.columns:
         base = name.split("[")[0]

@@ -76,6 +76,7 @@ def summary(content: Content) -> Summary:
         best=best.name,
         tiles=tiles[:MOST_TILES],
         parameters=parameter_table(best),
+        identifiability=posterior.identifiability.sentences,
         verdict=posterior.verdict,
         sampling="" if posterior.sampling is None or not posterior.sampling.trusted else posterior.sampling_verdict,
         problems=[f"{model.name}: {text}" for model in content.models for text in model.problems],
@@ -161,6 +162,7 @@ def parameters(model: ModelView, *, listed: bool) -> Parameters:
         corner = drawing(lambda: plot_corner(posterior, names), "Every pair of unknowns: draws and correlations")
     return Parameters(
         listed=parameter_table(model) if listed else None,
+        identifiability=posterior.identifiability.sentences if listed else (),
         flagged=any(frame["flags"]),
         marginals=drawing(lambda: plot_marginals(posterior), "Prior and posterior of every unknown"),
         priors=Table([(name, frame.loc[name, "prior"]) for name in names], ["", "prior"]),

@@ -164,6 +164,8 @@ class Summary:
     tiles: Sequence[tuple[str, str]]
     """Value and label."""
     parameters: ParameterTable
+    identifiability: Sequence[str]
+    """Formulas that are known while the parameters in them are not."""
     verdict: str
     """Whether the integration was accurate enough."""
     sampling: str
@@ -184,6 +186,8 @@ class Parameters:
     """Priors and posteriors."""
 
     listed: ParameterTable | None
+    identifiability: Sequence[str]
+    """Formulas that are known while the parameters in them are not; with the table only."""
     flagged: bool
     marginals: Drawing
     priors: Table

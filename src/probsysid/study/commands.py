@@ -276,6 +276,8 @@ def show_results(results: "list[CandidateResult]") -> None:
         for name, flags in result.table()["flags"].items():  # a column would be cut on most terminals
             if flags:
                 typer.echo(f"{name}: {flags}")
+        for sentence in posterior.identifiability.sentences:
+            typer.echo(f"not identified: {sentence}")
         typer.echo(f"log evidence {posterior.log_evidence:.2f} ± {posterior.log_evidence_error:.2f}")
         for sentence in (posterior.sampling_verdict if result.trusted else "", posterior.verdict):
             if sentence:  # a run that is not to be trusted is said below, with all that is wrong

@@ -101,6 +101,7 @@ def _model_summary(result: CandidateResult) -> dict[str, Any]:
         "log_evidence_error": posterior.log_evidence_error,
         "effective_particles": posterior.ess,
         "scores": {run.measured.name: run.scores() for run in result.runs if run.scores()},
+        "identifiability": list(posterior.identifiability.sentences),
         "problems": list(result.problems),
         "trusted": result.trusted,
         "settings": settings_record(posterior),

@@ -56,11 +56,19 @@ def test_parameters_have_raised_exponents_and_flags() -> None:
         ParameterRow("k<", "", "1", "2", "0 … 3", "N/m^3", "at prior"),
         ParameterRow("g", "", "4", "given", "", "m^2/<i>", given=True),
     ]
-    shown = Parameters(ParameterTable(rows, False, True), True, Drawing("m", b"1"), Table([]), Drawing("c", None))
+    shown = Parameters(
+        ParameterTable(rows, False, True),
+        ("only b*c is known",),
+        True,
+        Drawing("m", b"1"),
+        Table([]),
+        Drawing("c", None),
+    )
     text = body("parameters", shown)
     assert "<td><b>k&lt;</b></td>" in text
     assert '<td>N/m<sup>3</sup></td><td><span class="flag">at prior</span></td>' in text
     assert "<td>m<sup>2</sup>/&lt;i&gt;</td><td></td>" in text
+    assert "<p>Not identified: only b*c is known.</p>" in text
     assert "what" not in text
     assert '<img alt="m" src="data:image/png;base64,MQ==">' in text
     assert '<div class="warn">c: this could not be drawn, for the posterior has no spread.</div>' in text
