@@ -206,19 +206,23 @@ def compare_fresh(
     alive = np.isfinite(log_ratios)
     if not alive.any():
         return FreshDraws(float("inf"), 1.0, 1.0, 1.0)
+    nothing = FreshDraws(float("inf"), 1.0, 1.0, 1.0)
     logs = np.where(alive, log_ratios, -np.inf)
     _, shape = psis.smoothed(log_ratios[alive])
-    own, size = normalise(logs), float(effective_sample_size(logs))
+    own, size = normalise(logs)[alive], float(effective_sample_size(logs))
     if size < FEWEST_DRAWS:
-        return FreshDraws(float("inf"), 1.0, 1.0, 1.0)
+        return nothing
     relative = 1 / size + 1 / float(np.median(list(populations.ess.values())))
     mean, covariance = moments(theta, weights)
-    white = np.linalg.solve(cholesky(covariance), draws - mean[:, None])
-    shift = white @ own
-    centred = white - shift[:, None]
-    variance = centred**2 @ own
-    kurtosis = (centred**4 @ own) / variance**2
-    spread = 0.5 * np.log(variance) / np.sqrt(np.maximum(kurtosis - 1, 1.0) / 4)
+    with np.errstate(over="ignore", invalid="ignore"):  # particles of which one has all the weight
+        white = np.linalg.solve(cholesky(covariance), draws[:, alive] - mean[:, None])
+        shift = white @ own
+        centred = white - shift[:, None]
+        variance = centred**2 @ own
+        kurtosis = (centred**4 @ own) / variance**2
+        spread = 0.5 * np.log(variance) / np.sqrt(np.maximum(kurtosis - 1, 1.0) / 4)
+    if not (np.isfinite(shift).all() and np.isfinite(spread).all()):
+        return nothing
     error = np.hypot(np.sqrt(max(1 / size - 1 / len(logs), 0.0)), populations.evidence_error)
     difference = float(log_mean_exp(logs)) - log_evidence
     return FreshDraws(
