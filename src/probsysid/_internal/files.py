@@ -1,12 +1,40 @@
-"""Files that are replaced atomically, and files that one process holds exclusively."""
+"""Files that are replaced atomically, sealed with a digest, or held by one process exclusively."""
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from probsysid._internal.errors import InputError
+
+SEAL = b"\nprobsysid:sha256:"
+"""Stands before the digest at the end of a sealed file.  Readers of HDF5 and zip ignore what follows their content."""
+
+DIGEST = 64
+"""Characters of a SHA-256 digest."""
+
+
+class DamagedFile(InputError):
+    """A file whose content is not what was written."""
+
+
+def sealed(content: bytes) -> bytes:
+    """The content, followed by its digest."""
+    return content + SEAL + hashlib.sha256(content).hexdigest().encode()
+
+
+def unsealed(content: bytes) -> bytes:
+    """The content before the digest; raises `DamagedFile` unless every byte is as it was written."""
+    end = len(content) - len(SEAL) - DIGEST
+    if SEAL not in content:
+        raise DamagedFile("it has no digest, so its end is missing or an earlier version has written it")
+    if end < 0 or content[end:-DIGEST] != SEAL:
+        raise DamagedFile("its digest is not at its end")
+    if hashlib.sha256(content[:end]).hexdigest().encode() != content[-DIGEST:]:
+        raise DamagedFile("its content does not match its digest")
+    return content[:end]
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -1,5 +1,6 @@
-"""Posteriors on disk: netCDF files, and the settings as plain data for JSON."""
+"""Posteriors on disk: netCDF files under a digest, and the settings as plain data for JSON."""
 
+import io
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from probsysid._internal.errors import InputError
-from probsysid._internal.files import write_atomically
+from probsysid._internal.files import DamagedFile, sealed, unsealed, write_atomically
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
 from probsysid.posterior.diagnostics.solver_check import SolverCheck
 from probsysid.posterior.settings import RunSettings, Setup
@@ -19,12 +20,12 @@ from probsysid.smc.rejuvenate import Rejuvenation
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
 
-FORMAT = 2
+FORMAT = 3
 
 
 def save(posterior: "Posterior", path: str | Path) -> None:
-    """Write a netCDF file, atomically."""
-    write_atomically(Path(path), bytes(to_dataset(posterior).to_netcdf(engine="h5netcdf")))
+    """Write a netCDF file, atomically, with a digest of all of it at its end."""
+    write_atomically(Path(path), sealed(bytes(to_dataset(posterior).to_netcdf(engine="h5netcdf"))))
 
 
 def settings_record(posterior: "Posterior") -> dict[str, Any]:
@@ -75,16 +76,15 @@ def to_dataset(posterior: "Posterior") -> xr.Dataset:
 
 def load(path: str | Path, setup: Setup | None = None) -> dict[str, Any]:
     """The fields of a posterior, from a file that `save` wrote."""
+    dataset = _read(Path(path))
     try:
-        with xr.open_dataset(path, engine="h5netcdf") as dataset:
-            dataset.load()
-        names = json.loads(dataset.attrs["names"])
-        record = json.loads(dataset.attrs["settings"])
-    except (OSError, KeyError, ValueError) as error:
+        return _fields(dataset, setup)
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not a saved posterior ({error}).") from None
-    found = int(dataset.attrs.get("format", 1))
-    if found != FORMAT:
-        raise InputError(f"{path} has posterior format {found}; this version reads {FORMAT}. Run the fit again.")
+
+
+def _fields(dataset: xr.Dataset, setup: Setup | None) -> dict[str, Any]:
+    names, record = json.loads(dataset.attrs["names"]), json.loads(dataset.attrs["settings"])
     rejuvenations = [Rejuvenation(*row) for row in json.loads(dataset.attrs["rejuvenations"])]
     rebased = {samples: np.array(evidence) for samples, evidence in json.loads(dataset.attrs["rebased"])}
     pieces = [dataset["ess"].values], [dataset["evidence"].values]
@@ -105,3 +105,22 @@ def load(path: str | Path, setup: Setup | None = None) -> dict[str, Any]:
         "sampling": SamplingCheck.from_record(record["sampling_check"]) if "sampling_check" in record else None,
         "variance_shares": record.get("uncertainty"),
     }
+
+
+def _read(path: Path) -> xr.Dataset:
+    """The data set in a file.  Before the digest is checked HDF5 does not see it: damaged files can make it hang."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} is not a saved posterior ({error.strerror or error}).") from None
+    try:
+        with xr.open_dataset(io.BytesIO(unsealed(content)), engine="h5netcdf") as dataset:
+            dataset.load()
+    except DamagedFile as error:
+        raise InputError(f"{path} is not a saved posterior, or is damaged: {error}. Run the fit again.") from None
+    except Exception as error:  # HDF5 raises a dozen types on what is not its own
+        raise InputError(f"{path} is not a saved posterior ({type(error).__name__}).") from None
+    found = dataset.attrs.get("format")
+    if found != FORMAT:
+        raise InputError(f"{path} has posterior format {found}; this version reads {FORMAT}. Run the fit again.")
+    return dataset
