@@ -1,10 +1,11 @@
 """Files that are replaced atomically, sealed with a digest, or held by one process exclusively."""
 
+import errno
 import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from probsysid._internal.errors import InputError
@@ -60,20 +61,49 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a checkpoint file exclusively, by an advisory lock on a file beside it.
+def locked(path: Path, refusal: str | None = None) -> Iterator[None]:
+    """Hold a file exclusively, by an advisory lock on a file beside it; `refusal` is said to those who come later.
 
-    The operating system releases the lock when the process ends, however it ends.
+    The operating system releases the lock when the process ends, however it ends.  The file beside it is removed, with
+    folders that were made for it and are still empty.
     """
+    beside = path.with_name(f"{path.name}.lock")
+    made = [folder for folder in path.absolute().parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(path.name + ".lock"), "w") as lock:
+    try:
+        lock = _exclusive(beside)
+        if lock is None:
+            raise InputError(
+                refusal or f"the checkpoint {path} is in use by another process; wait for it or choose another."
+            )
+        try:
+            yield
+        finally:
+            beside.unlink(missing_ok=True)  # before it is released: the file is ours until then
+            os.close(lock)
+    finally:
+        with suppress(OSError):  # not empty, or taken away already
+            for folder in made:
+                folder.rmdir()
+
+
+def _exclusive(path: Path) -> int | None:
+    """A locked file, or None if another process holds it."""
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
-                f"the checkpoint {path} is in use by another process; wait for it or choose another."
-            ) from None
-        yield
+            os.close(lock)
+            return None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):  # some network drives have no locks
+                os.close(lock)
+                raise
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), os.stat(path)):
+                return lock
+        os.close(lock)  # its holder removed the file between the two calls: it guards nothing
 
 
 def read_bytes(path: Path) -> bytes:

@@ -5,7 +5,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -70,14 +70,15 @@ def fit(
     if json_file is not None and str(json_file) != "-":
         output_folder.check_file(json_file)
     again = _resume_command(study, particles, seed, out)
-    output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
     say = (lambda _: None) if quiet else _say
-    try:
-        with _terminated_is_stopped():
-            results = run.fit(resolved, tables, target, progress=not quiet, say=say)
-    except KeyboardInterrupt:
-        typer.echo(f"\nStopped. To go on: {again}", err=True)
-        raise typer.Exit(STOPPED) from None
+    with output_folder.held(target):
+        output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
+        try:
+            with _terminated_is_stopped():
+                results = run.fit(resolved, tables, target, progress=not quiet, say=say)
+        except KeyboardInterrupt:
+            typer.echo(f"\nStopped. To go on: {again}", err=True)
+            raise typer.Exit(STOPPED) from None
     _write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
     if not quiet and str(json_file) != "-":
         show_results(results)
@@ -198,8 +199,9 @@ def report(
     path = out or results / "report.html"
     if out is not None:
         output_folder.check_file(path)
-    resolved, _, found = run.load_results(results)
-    write_study_page(path, resolved, found, (results / "study.toml").read_text())
+    with output_folder.held(results) if out is None else nullcontext():
+        resolved, _, found = run.load_results(results)
+        write_study_page(path, resolved, found, (results / "study.toml").read_text())
     typer.echo(f"Wrote {path}")
 
 

@@ -7,10 +7,11 @@ inside it, which is moved into place when it is complete.
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import locked
 
 MARK = "summary.json"
 """The file that marks a folder of results."""
@@ -19,6 +20,19 @@ MARK = "summary.json"
 def unfinished(out: Path) -> Path:
     """The folder with what a run needs to resume."""
     return out.with_name(out.name + ".unfinished")
+
+
+@contextmanager
+def held(out: Path) -> Iterator[None]:
+    """Keep every other run away from `out`, from the first check to the last file."""
+    if not out.name:
+        raise InputError(f"{str(out)!r} is not a folder that can be replaced; name another with --out.")
+    with ExitStack() as stack:
+        with _unwritable(out):
+            refusal = f"another run is writing to {out}; wait for it, or choose another folder with --out."
+            real = Path(os.path.realpath(out))  # one lock for all names of a folder
+            stack.enter_context(locked(real.with_name(f".{real.name}"), refusal))
+        yield
 
 
 def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str], bool]) -> None:
