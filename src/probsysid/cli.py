@@ -8,6 +8,7 @@ import typer
 
 from probsysid import __version__
 from probsysid._internal.errors import InputError, SamplingError
+from probsysid._internal.interrupts import restore_after_importing
 from probsysid.benchmarks import commands as benchmarks
 from probsysid.study import commands
 
@@ -47,6 +48,7 @@ def main() -> None:
     """Run a command; an `InputError` prints one sentence and exits with code 2, a `SamplingError` with code 1."""
     # arviz 0.23 announces its successor on the first import of each day, during a fit.
     warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)
+    restore_after_importing()
     try:
         app()
     except InputError as error:

@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, ModelWarning, SamplingWarning
 from probsysid._internal.files import locked, write_atomically
+from probsysid._internal.interrupts import stop_on_signals
 from probsysid._internal.statistics import log_mean_exp
 from probsysid._internal.validation import is_real, is_whole
 from probsysid.data.record import Record
@@ -24,6 +25,7 @@ from probsysid.model.problem import Problem, default_noise
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
+from probsysid.parallel.stoppable import stoppable
 from probsysid.posterior.diagnostics.residuals import find_doubts
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
@@ -86,9 +88,10 @@ def identify(
     records = _records(record)
     problem = _problem(model, records, priors, noise, initial, {**dict(solver.model_error), **(model_error or {})})
     check_seed(seed)
-    target = BatchTarget(problem, solver, records, sampler.particles, executor or default_executor())
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
-    return _sample(target, sampler, options)
+    with stop_on_signals():
+        target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
+        return _sample(target, sampler, options)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ import numpy as np
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import write_atomically
+from probsysid._internal.interrupts import stop_on_signals
 from probsysid._internal.validation import is_real
 from probsysid._internal.worker import BackgroundWorker
 from probsysid.inference.identify import check_seed, problem_fingerprint
@@ -156,7 +157,9 @@ class Identifier:
         state before them, too.
         """
         self._take(inputs, outputs)
-        self._background.here()
+        with stop_on_signals() as request:
+            self._background.here()
+            request.check()
 
     def submit(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """As `update`, without waiting: the samples are queued and processed by a background thread.

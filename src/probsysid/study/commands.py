@@ -4,8 +4,7 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.interrupts import STOPPED, stop_on_signals
 from probsysid.study.catalogue import NAMES
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 UNTRUSTED = 4
 """Exit code of a fit whose sampling is not to be trusted; everything is written."""
-
-STOPPED = 130
-"""Exit code of a stopped run, the shells' own for Ctrl-C."""
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file.", metavar="STUDY.toml", show_default=False)]
 
@@ -74,8 +71,8 @@ def fit(
     with output_folder.held(target):
         output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
         try:
-            with _terminated_is_stopped():
-                results = run.fit(resolved, tables, target, progress=not quiet, say=say)
+            with stop_on_signals(signal.SIGTERM, insist=True) as request:
+                results = run.fit(resolved, tables, target, progress=not quiet, say=say, between=request.check)
         except KeyboardInterrupt:
             typer.echo(f"\nStopped. To go on: {again}", err=True)
             raise typer.Exit(STOPPED) from None
@@ -226,20 +223,6 @@ def _resume_command(study: Path, particles: int | None, seed: int | None, out: P
     command += [] if particles is None else ["--particles", str(particles)]
     command += [] if seed is None else ["--seed", str(seed)]
     return shlex.join([*command, "--resume"])
-
-
-@contextmanager
-def _terminated_is_stopped() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that it leaves a checkpoint."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def show_results(results: "list[CandidateResult]") -> None:

@@ -39,9 +39,15 @@ def load_study(path: Path, changes: dict[str, Any] | None = None) -> tuple[Resol
 
 
 def fit(
-    resolved: ResolvedStudy, tables: dict[str, Any], out: Path, *, progress: bool, say: Say
+    resolved: ResolvedStudy,
+    tables: dict[str, Any],
+    out: Path,
+    *,
+    progress: bool,
+    say: Say,
+    between: Callable[[], None] = lambda: None,
 ) -> list[CandidateResult]:
-    """Identify every model of the study and write the folder.
+    """Identify every model of the study and write the folder; `between` is called between its steps, and may raise.
 
     Checkpoints stay in `OUT.unfinished` until the folder is complete, so that a stopped run can resume.  A run that
     cannot succeed (every particle lost) leaves nothing.
@@ -49,10 +55,12 @@ def fit(
     left = output_folder.unfinished(out)
     fresh = not left.exists()
     left.mkdir(parents=True, exist_ok=True)
-    log = Log(left / "log.txt", say)
+    log = Log(left / "log.txt", say, between)
     log.head(resolved)
     try:
         posteriors = [_identify(resolved, candidate, left, progress, log) for candidate in resolved.candidates]
+        results = [work_out(resolved, c, p, log.say) for c, p in zip(resolved.candidates, posteriors, strict=True)]
+        between()
     except (SamplingError, InputError) as error:
         if fresh or isinstance(error, SamplingError):
             shutil.rmtree(left, ignore_errors=True)
@@ -60,7 +68,6 @@ def fit(
     except KeyboardInterrupt:
         log.note("stopped")
         raise
-    results = [work_out(resolved, c, p, log.say) for c, p in zip(resolved.candidates, posteriors, strict=True)]
     with output_folder.complete(out) as partial:
         write_results(resolved, tables, results, partial, out)
         log.note(f"results in {out}")
@@ -214,9 +221,10 @@ def _figures(result: CandidateResult, place: Path) -> None:
 class Log:
     """A log file with time stamps; some lines also go to the terminal."""
 
-    def __init__(self, path: Path, say: Say):
+    def __init__(self, path: Path, say: Say, between: Callable[[], None]):
         self.path = path
         self._say = say
+        self._between = between
 
     def note(self, text: str) -> None:
         """Write a line to the file."""
@@ -224,9 +232,10 @@ class Log:
             file.write(f"{clock.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
 
     def say(self, text: str) -> None:
-        """Write a line to the file and to the user."""
+        """Write a line to the file and to the user; a run may be stopped here."""
         self.note(text)
         self._say(text)
+        self._between()
 
     def head(self, resolved: ResolvedStudy) -> None:
         """Log the study, the versions, the settings and the records."""
