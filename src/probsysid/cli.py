@@ -1,5 +1,6 @@
 """The command line: `probsysid --help`."""
 
+import io
 import sys
 import warnings
 from typing import Annotated, NoReturn
@@ -49,6 +50,9 @@ def main() -> None:
     # arviz 0.23 announces its successor on the first import of each day, during a fit.
     warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)
     restore_after_importing()
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters must not end a run
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except InputError as error:

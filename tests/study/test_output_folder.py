@@ -1,5 +1,6 @@
 """Folders of results: one run at a time, complete or absent."""
 
+import os
 from pathlib import Path
 from typing import NoReturn
 
@@ -58,3 +59,29 @@ def test_folders_made_for_the_lock_go_with_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "/"])
 def test_a_folder_without_a_name_is_refused(tmp_path: Path, name: str) -> None:
     assert "name another with --out" in call("fit", write_study(tmp_path), "--out", name).stderr
+
+
+def test_links_to_nothing_are_refused_before_the_run(tmp_path: Path) -> None:
+    study, link = write_study(tmp_path), tmp_path / "link"
+    link.symlink_to(tmp_path / "absent")
+    for option in ("--out", "--json"):
+        answer = call("fit", study, option, link)
+        assert (
+            answer.exit_code == 2
+            and f"{link} is a link to {tmp_path / 'absent'}, which does not exist" in answer.stderr
+        )
+    assert link.is_symlink() and not (tmp_path / "absent").exists()
+
+
+def test_a_folder_that_cannot_be_replaced_is_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one on which a disk is mounted."""
+    (tmp_path / "out").mkdir()
+
+    def busy(*_: object) -> NoReturn:
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(os, "rename", busy)
+    with pytest.raises(ps.InputError, match=r"nothing can be written to .*: device or resource busy"):
+        output_folder.check_free(tmp_path / "out", resume=False, overwrite=False, ask=lambda _: False)

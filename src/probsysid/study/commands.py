@@ -86,7 +86,7 @@ def fit(
 def _write_summary(text: str, path: Path | None) -> None:
     """To a file, or to the terminal for `-`."""
     if path is not None and str(path) != "-":
-        path.write_text(text + "\n")
+        path.write_text(text + "\n", encoding="utf-8")
     elif path is not None:
         typer.echo(text)
 
@@ -133,7 +133,7 @@ def new(
     if path.exists():
         raise InputError(f"{path} exists already; choose another name.")
     text, remarks = new_study(path, data, model, masses)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     for remark in remarks:
         typer.echo(f"- {remark}")
     typer.echo(f"Wrote {path}. Look through it, then: probsysid check {shlex.quote(str(path))}")
@@ -198,7 +198,7 @@ def report(
         output_folder.check_file(path)
     with output_folder.held(results) if out is None else nullcontext():
         resolved, _, found = run.load_results(results)
-        write_study_page(path, resolved, found, (results / "study.toml").read_text())
+        write_study_page(path, resolved, found, (results / "study.toml").read_text(encoding="utf-8"))
     typer.echo(f"Wrote {path}")
 
 

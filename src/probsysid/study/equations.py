@@ -219,7 +219,7 @@ class _Reader:
             value = math.inf
         if not math.isfinite(value):
             raise self._refuse(node, f"the number {self._source(node)} is too large.")
-        return Number(value, self._source(node))
+        return Number(value, ast.get_source_segment(self.line, node) or repr(value))
 
     def _name(self, node: ast.Name) -> Node:
         if node.id in CONSTANTS:

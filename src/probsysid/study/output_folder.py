@@ -40,6 +40,10 @@ def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str],
     with _unwritable(out):
         _check_free(out, resume, overwrite, ask)
         _try_folder(unfinished(out))
+        if out.exists():  # a folder that something is mounted on cannot be replaced
+            aside = out.with_name(f".{out.name}.aside")
+            os.rename(out, aside)
+            os.rename(aside, out)
 
 
 def check_file(path: Path) -> None:
@@ -49,8 +53,11 @@ def check_file(path: Path) -> None:
             raise InputError(f"{path} is a folder; name a file.")
         if not path.absolute().parent.is_dir():
             raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"{path} is a link to {os.readlink(path)}, which does not exist; name another file.")
         there = path.exists()
-        path.open("ab").close()
+        if path.is_file() or not there:  # opening a pipe would wait for its reader
+            path.open("ab").close()
         if not there:
             path.unlink()
 
@@ -77,6 +84,10 @@ def _try_folder(left: Path) -> None:
 
 
 def _check_free(out: Path, resume: bool, overwrite: bool, ask: Callable[[str], bool]) -> None:
+    if out.is_symlink() and not out.exists():
+        raise InputError(
+            f"{out} is a link to {os.readlink(out)}, which does not exist; choose another folder with --out."
+        )
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; choose another folder with --out.")
     if out.exists() and any(out.iterdir()):
