@@ -26,6 +26,8 @@ from typing import Any
 
 import jax
 
+from probsysid._internal.errors import InputError
+
 LOOP_BYTES = 64_000_000
 """Loops that touch less memory than this are compiled whole: those over a block of particles, even of large states."""
 
@@ -83,6 +85,15 @@ def configure() -> None:
     options = XLA_OPTIONS + (_llvm_options() if version("jaxlib").startswith(LLVM_TESTED) else ())
     left_out = "" if "xla_disable_hlo_passes" in flags else f" --xla_disable_hlo_passes={FUSION}"
     os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={','.join(options)}{left_out}".strip()
+
+
+def check_precision() -> None:
+    """Raise if double precision has been switched off since `configure`."""
+    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        raise InputError(
+            "JAX's double precision (jax_enable_x64) has been switched off since probsysid was imported; "
+            "in single precision results would be wrong: leave it on."
+        )
 
 
 def _llvm_options() -> tuple[str, ...]:
