@@ -1,5 +1,6 @@
 """Folders of results: one run at a time, complete or absent."""
 
+import errno
 import os
 from pathlib import Path
 from typing import NoReturn
@@ -76,12 +77,23 @@ def test_links_to_nothing_are_refused_before_the_run(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_replaced_is_refused_before_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one on which a disk is mounted."""
     (tmp_path / "out").mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda _: True)
+    answer = call("fit", write_study(tmp_path), "--out", tmp_path / "out")
+    assert answer.exit_code == 2 and "since a disk is mounted there" in answer.stderr
 
-    def busy(*_: object) -> NoReturn:
-        raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr(os, "rename", busy)
-    with pytest.raises(ps.InputError, match=r"nothing can be written to .*: device or resource busy"):
-        output_folder.check_free(tmp_path / "out", resume=False, overwrite=False, ask=lambda _: False)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
+def test_a_full_disk_is_a_sentence_with_the_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    study = write_study(tmp_path)
+
+    def full(*_: object, **__: object) -> NoReturn:
+        raise OSError(code, os.strerror(code), "lag.npz")
+
+    monkeypatch.setattr(run, "fit", full)
+    answer = call("fit", study)
+    assert answer.exit_code == 3
+    reason = os.strerror(code).lower()
+    assert answer.stderr == (
+        f"probsysid: writing ended at lag.npz: {reason}. Once that is solved, go on: probsysid fit {study} --resume\n"
+    )

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import glob
 import hashlib
 import os
 from collections.abc import Iterator
@@ -15,6 +16,10 @@ SEAL = b"\nprobsysid:sha256:"
 
 DIGEST = 64
 """Characters of a SHA-256 digest."""
+
+
+UNWRITTEN = 3
+"""Exit code of a command that could not write on, such as on a full disk."""
 
 
 class DamagedFile(InputError):
@@ -44,9 +49,11 @@ def write_atomically(path: Path, content: bytes) -> None:
     The content is written beside the final name, flushed to the disk and renamed: a process killed at any moment, or
     a machine that stops, leaves either the old file or the new one, complete.
     """
+    _remove_left(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(temporary, "wb") as file:
+            _hold(file.fileno())
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -58,6 +65,14 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(folder)  # the rename itself
     finally:
         os.close(folder)
+
+
+def _remove_left(path: Path) -> None:
+    """Remove what processes left that were killed while they wrote this file: those that live hold a lock."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        with suppress(OSError), open(left, "rb") as file:
+            if _hold(file.fileno()):
+                left.unlink()
 
 
 @contextmanager
@@ -91,19 +106,31 @@ def _exclusive(path: Path) -> int | None:
     """A locked file, or None if another process holds it."""
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _hold(lock):
             os.close(lock)
             return None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):  # some network drives have no locks
-                os.close(lock)
-                raise
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), os.stat(path)):
                 return lock
         os.close(lock)  # its holder removed the file between the two calls: it guards nothing
+
+
+def _hold(file: int) -> bool:
+    """Lock an open file; whether no other process has.  On drives without locks nobody has."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+    return True
+
+
+def unwritten(error: OSError) -> str:
+    """A sentence about a file that could not be written, or read."""
+    where = "" if error.filename is None else f" at {error.filename}"
+    return f"writing ended{where}: {(error.strerror or str(error)).lower()}."
 
 
 def read_bytes(path: Path) -> bytes:

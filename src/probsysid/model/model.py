@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 
 from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid._internal.jax_setup import check_precision
+from probsysid._internal.jax_setup import check_jax
 from probsysid.model.namespaces import Namespace, RecordingNamespace, used_names
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 
@@ -64,7 +64,7 @@ class Model:
     output_names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        check_precision()
+        check_jax()
         object.__setattr__(self, "coordinates", dict(self.coordinates))
         _check_coordinates(self.coordinates)
         _check_callable("dynamics", self.dynamics)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid._internal.jax_setup import check_precision
+from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.validation import choose, is_real, is_whole
 from probsysid.model.model import Model
 from probsysid.odefilter.arrays.step import ArrayFilter
@@ -111,7 +111,7 @@ class Solver:
 
         Unrolled up to `LARGEST_UNROLLED` components, in arrays above.
         """
-        check_precision()
+        check_jax()
         layout = self.layout(model)
         self._check_diffusion(model)
         further = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))

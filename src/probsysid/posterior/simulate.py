@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
-from probsysid._internal.jax_setup import check_precision
+from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.statistics import weighted_quantile
 from probsysid.data.record import Record
 from probsysid.model.model import Model
@@ -137,7 +137,7 @@ def simulate(
     steps: int | None = None,
 ) -> tuple[dict[str, Float[np.ndarray, "particle sample"]], int, float]:
     """Outputs of every particle at every sample, the number of steps per sample, and the estimated relative error."""
-    check_precision()
+    check_jax()
     model.check_inputs(record.input_names)
     pilots = jax.tree.map(lambda leaf: leaf[..., :PILOTS], (dict(parameters), initial))
     error = float("nan")

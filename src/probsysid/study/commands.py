@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import UNWRITTEN, unwritten
 from probsysid._internal.interrupts import STOPPED, stop_on_signals
 from probsysid.study.catalogue import NAMES
 
@@ -53,7 +54,8 @@ def fit(
     The folder holds report.html (one page to send on), summary.csv and summary.json (the numbers), posterior.nc (all
     particles), figures, the study as used and a log.  A run that is stopped with Ctrl-C goes on with --resume.
 
-    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 4 not to be trusted, 130 stopped.
+    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 3 nothing more can be written (a full
+    disk), 4 not to be trusted, 130 stopped.
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
@@ -76,6 +78,9 @@ def fit(
         except KeyboardInterrupt:
             typer.echo(f"\nStopped. To go on: {again}", err=True)
             raise typer.Exit(STOPPED) from None
+        except OSError as error:
+            typer.echo(f"probsysid: {unwritten(error)} Once that is solved, go on: {again}", err=True)
+            raise typer.Exit(UNWRITTEN) from None
     _write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
     if not quiet and str(json_file) != "-":
         show_results(results)

@@ -40,10 +40,10 @@ def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str],
     with _unwritable(out):
         _check_free(out, resume, overwrite, ask)
         _try_folder(unfinished(out))
-        if out.exists():  # a folder that something is mounted on cannot be replaced
-            aside = out.with_name(f".{out.name}.aside")
-            os.rename(out, aside)
-            os.rename(aside, out)
+        if os.path.ismount(out):
+            raise InputError(
+                f"{out} cannot be replaced, since a disk is mounted there; choose a folder in it with --out."
+            )
 
 
 def check_file(path: Path) -> None:
