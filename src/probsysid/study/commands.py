@@ -85,6 +85,8 @@ def fit(
     if not quiet and str(json_file) != "-":
         show_results(results)
         typer.echo(f"Results in {target}; open {target / 'report.html'}")
+    if not (target / "report.html").exists():
+        typer.echo(f"probsysid: there is no report.html; log.txt says why. Then: probsysid report {target}", err=True)
     _end_untrusted(results)
 
 
