@@ -132,3 +132,18 @@ def test_single_precision_is_noticed(how: str) -> None:
             finally:
                 jax.config.update("jax_enable_x64", True)
         assert "leave it on" in str(caught.value), name
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ps.InputError, match=r"1000000000000 particles would take about 1e\+07 GB of memory"):
+        ps.identify(duffing.model, RECORD, **duffing.options(sampler=ps.Sampler(particles=10**12)))
+    monkeypatch.setattr("probsysid._internal.memory.available_memory", lambda: 10_000_000)
+    with pytest.raises(ps.InputError, match="20 samples with 10000 steps each would take about"):
+        ps.solve(duffing.model, duffing.TRUTH, RECORD, solver=ps.Solver(substeps=10_000))
+
+
+@pytest.mark.parametrize("channel", ["force", "position"])
+def test_numbers_whose_powers_overflow_are_refused(channel: str) -> None:
+    with pytest.raises(ps.InputError, match=f"{channel!r} is 1e\\+308 at sample 7; beyond 1e\\+100 powers overflow"):
+        changed = {"force": np.zeros(20), "position": np.zeros(20), channel: np.eye(20)[7] * 1e308}
+        ps.Record({"force": changed["force"]}, {"position": changed["position"]}, dt=0.1)

@@ -15,6 +15,9 @@ from probsysid.data.time_axis import Samples, Times, uniform_step
 NOT_NUMBERS = {"c": "complex numbers", "U": "text", "S": "text", "M": "dates", "m": "time differences"}
 """Names of data types that are no real numbers, by NumPy's kind."""
 
+LARGEST = 1e100
+"""Largest size of a sample: its cube, and the square of that, can still be computed."""
+
 MATLAB_WORDS = {"foh": "linear", "bl": "bandlimited"}
 """The words of MATLAB's iddata; "foh" would be taken for a misspelt "zoh"."""
 
@@ -61,6 +64,12 @@ def check_values(inputs: Mapping[str, Samples | Function], outputs: Mapping[str,
         if np.any(np.isinf(values)):
             k = int(np.argmax(np.isinf(values)))
             raise InputError(f"output {name!r} is {values[k]} at sample {k}: write NaN if missing.")
+    for kind, channels in (("input", inputs), ("output", outputs)):
+        for name, values in channels.items():
+            if not callable(values) and np.nanmax(np.abs(values), initial=0.0) > LARGEST:
+                k = int(np.nanargmax(np.abs(values)))
+                size = f"{values[k]:g} at sample {k}"
+                raise InputError(f"{kind} {name!r} is {size}; beyond {LARGEST:g} powers overflow: use another unit.")
 
 
 def checked_time_axis(

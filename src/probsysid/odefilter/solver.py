@@ -18,6 +18,9 @@ from probsysid.odefilter.unrolled.step import UnrolledFilter
 MAX_SMOOTHNESS = 11
 """Beyond this, the prior's factors are meaningless in double precision."""
 
+MOST_SUBSTEPS = 10_000
+"""The automatic choice ends at 32; with more than this, rounding errors add up to more than is gained."""
+
 LARGEST_UNROLLED = 12
 """Number of components up to which `UnrolledFilter` is used; above, `ArrayFilter`.
 
@@ -80,8 +83,10 @@ class Solver:
         if self.conditioning not in CONDITIONINGS:
             hint = did_you_mean(str(self.conditioning), CONDITIONINGS)
             raise InputError(f"conditioning is {self.conditioning!r}; it must be 'joint' or 'solver'.{hint}")
-        if self.substeps != "auto" and not (is_whole(self.substeps) and self.substeps >= 1):
-            raise InputError(f"substeps is {self.substeps!r}; it must be a whole number from 1, or 'auto'.")
+        if self.substeps != "auto" and not (is_whole(self.substeps) and 1 <= self.substeps <= MOST_SUBSTEPS):
+            raise InputError(
+                f"substeps is {self.substeps!r}; it must be a whole number from 1 to {MOST_SUBSTEPS}, or 'auto'."
+            )
         if not (is_real(self.ode_noise) and 0 <= self.ode_noise < float("inf")):
             raise InputError(f"ode_noise is {self.ode_noise!r}; it must be a finite number, 0 or more.")
         for name in ("smoothness", "model_error"):  # mappings become tuples, to be hashable

@@ -4,7 +4,8 @@ import json
 import shlex
 import signal
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -68,19 +69,10 @@ def fit(
     target = out or default_folder(study)
     if json_file is not None and str(json_file) != "-":
         output_folder.check_file(json_file)
-    again = _resume_command(study, particles, seed, out)
-    say = (lambda _: None) if quiet else _say
-    with output_folder.held(target):
+    with output_folder.held(target), _told_how_to_go_on(_resume_command(study, particles, seed, out)) as between:
         output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
-        try:
-            with stop_on_signals(signal.SIGTERM, insist=True) as request:
-                results = run.fit(resolved, tables, target, progress=not quiet, say=say, between=request.check)
-        except KeyboardInterrupt:
-            typer.echo(f"\nStopped. To go on: {again}", err=True)
-            raise typer.Exit(STOPPED) from None
-        except OSError as error:
-            typer.echo(f"probsysid: {unwritten(error)} Once that is solved, go on: {again}", err=True)
-            raise typer.Exit(UNWRITTEN) from None
+        say = (lambda _: None) if quiet else _say
+        results = run.fit(resolved, tables, target, progress=not quiet, say=say, between=between)
     _write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
     if not quiet and str(json_file) != "-":
         show_results(results)
@@ -88,6 +80,20 @@ def fit(
     if not (target / "report.html").exists():
         typer.echo(f"probsysid: there is no report.html; log.txt says why. Then: probsysid report {target}", err=True)
     _end_untrusted(results)
+
+
+@contextmanager
+def _told_how_to_go_on(again: str) -> Iterator[Callable[[], None]]:
+    """End a command that is stopped or cannot write with the command that resumes it; yields what looks for a stop."""
+    try:
+        with stop_on_signals(signal.SIGTERM, insist=True) as request:
+            yield request.check
+    except KeyboardInterrupt:
+        typer.echo(f"\nStopped. To go on: {again}", err=True)
+        raise typer.Exit(STOPPED) from None
+    except OSError as error:
+        typer.echo(f"probsysid: {unwritten(error)} Once that is solved, go on: {again}", err=True)
+        raise typer.Exit(UNWRITTEN) from None
 
 
 def _write_summary(text: str, path: Path | None) -> None:

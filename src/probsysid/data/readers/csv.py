@@ -1,5 +1,6 @@
 """Text files: columns separated by comma, semicolon, tab or blanks, with decimal point or decimal comma."""
 
+import codecs
 import io
 import re
 import warnings
@@ -8,11 +9,19 @@ from pathlib import Path
 import pandas as pd
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.memory import check_memory
 from probsysid.data.readers.table import Table
 
 SEPARATORS = (";", "\t", ",")
 INSPECTED_LINES = 20
 """The number of lines from which separator and decimal mark are found."""
+
+MOST_COLUMNS = 10_000
+
+MEMORY = 12
+"""Bytes of memory for each byte of a file: the text, its lines, and the table."""
+
+NOT_FOR_FILES = ("undefined", "punycode", "idna", "unicode-escape", "raw-unicode-escape", "unicode_escape", "utf-7")
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|NaN|inf|[-+]inf", re.ASCII)
 _COMMA_NUMBER = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?", re.ASCII)
@@ -54,21 +63,35 @@ def _line(row: int, blank: list[int]) -> int:
 
 
 def _decoded(path: Path, encoding: str | None) -> str:
+    _check_encoding(path, encoding)
+    check_memory(str(path), MEMORY * path.stat().st_size)
     raw = path.read_bytes()
     chosen = encoding or ("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     try:
         content = raw.decode(chosen)
-    except LookupError:
-        raise InputError(f"{path}: the encoding {encoding!r} is unknown; try 'utf-8' or 'latin-1'.") from None
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise EncodingError(
             f"{path}: line {line} is not {chosen.removesuffix('-sig')} text (byte 0x{raw[error.start]:02x}); "
             "set encoding, such as encoding = 'latin-1'."
         ) from None
+    except UnicodeError as error:
+        raise EncodingError(f"{path} is not {chosen.removesuffix('-sig')} text ({error}).") from None
     if "\x00" in content:
         raise InputError(f"{path} holds binary data, not text; is its ending right?")
     return content
+
+
+def _check_encoding(path: Path, encoding: str | None) -> None:
+    """Raise unless it is an encoding that text files have; others are for host names and programs, and slow."""
+    if encoding is None:
+        return
+    try:
+        known = codecs.lookup(encoding)
+    except (LookupError, ValueError):
+        known = None
+    if known is None or not getattr(known, "_is_text_encoding", True) or known.name in NOT_FOR_FILES:
+        raise InputError(f"{path}: the encoding {encoding!r} is unknown; try 'utf-8' or 'latin-1'.")
 
 
 def _separator(lines: list[str]) -> str:
@@ -100,9 +123,13 @@ def _is_number(cell: str, decimal: str) -> bool:
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    for j, name in enumerate(names):
-        if name in names[:j] and name:
+    if len(names) > MOST_COLUMNS:
+        raise InputError(f"{path}: the first line has {len(names)} cells; at most {MOST_COLUMNS} columns can be read.")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen and name:
             raise InputError(f"{path}: two columns are called {name!r}; rename one.")
+        seen.add(name)
     for j, name in enumerate(names):  # a column without a name, such as the index that spreadsheets write
         if not name:
             names[j] = f"column {j + 1}"
