@@ -137,7 +137,7 @@ def test_single_precision_is_noticed(how: str) -> None:
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ps.InputError, match=r"1000000000000 particles would take about 1e\+07 GB of memory"):
         ps.identify(duffing.model, RECORD, **duffing.options(sampler=ps.Sampler(particles=10**12)))
-    monkeypatch.setattr("probsysid._internal.memory.available_memory", lambda: 10_000_000)
+    monkeypatch.setattr("probsysid._internal.memory.available_memory", lambda: 1_000_000)
     with pytest.raises(ps.InputError, match="20 samples with 10000 steps each would take about"):
         ps.solve(duffing.model, duffing.TRUTH, RECORD, solver=ps.Solver(substeps=10_000))
 

@@ -1,9 +1,13 @@
 """A posterior made by hand: nothing is sampled, nothing compiled."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import probsysid as ps
-from probsysid.posterior.settings import RunSettings
+from probsysid import dist
+from probsysid.model.problem import Problem
+from probsysid.posterior.settings import RunSettings, Setup
 from probsysid.smc.history import History
 from probsysid.smc.rejuvenate import Rejuvenation
 
@@ -45,3 +49,14 @@ def tiny_posterior() -> ps.Posterior:
         errors=(random.standard_normal((5, 1)),),
         doubts=("the residuals are not white.",),
     )
+
+
+MODEL = ps.Model({"h": 1}, lambda s, u, p: {"h": p.a * (p.b * u.u - s.h)}, lambda s, u, p: {"level": s.h}, name="lag")
+RECORD = ps.Record({"u": np.ones(5)}, {"level": np.linspace(0, 1, 5)}, dt=0.1, name="steps")
+PRIORS = {"a": dist.LogNormal(0, 1), "b": dist.Normal(0, 1)}
+
+
+def tiny_with_model() -> ps.Posterior:
+    """The same with its model, its priors and its record."""
+    problem = Problem.make(MODEL, PRIORS, {"level": 0.1}, [{"h": 0.0}], None)
+    return replace(tiny_posterior(), setup=Setup((problem, ps.Solver(substeps=1))), records=(RECORD,))

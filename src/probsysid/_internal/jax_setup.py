@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.program_cache import remove_damaged
@@ -125,6 +126,12 @@ def check_jax() -> None:
             "JAX's double precision (jax_enable_x64) has been switched off since probsysid was imported; "
             "in single precision results would be wrong: leave it on."
         )
+
+
+def check_not_traced() -> None:
+    """Raise inside of `jax.jit`, where nothing has a value that decisions could be based on."""
+    if isinstance(jnp.zeros(()) + 0, jax.core.Tracer):
+        raise InputError("this is called inside of jax.jit, where data have no values; call it outside.")
 
 
 def _llvm_options() -> tuple[str, ...]:

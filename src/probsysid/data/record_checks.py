@@ -39,7 +39,11 @@ def checked_samples(label: str, given: Any) -> Samples:
     """A float64 copy of one channel."""
     if np.ma.isMA(given):
         given = np.ma.filled(given.astype(float), np.nan)
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # lists of unequal length, values inside of jax.jit, objects that refuse
+        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
+        raise InputError(f"{label} is not an array of numbers ({reason}).") from None
     if array.dtype.kind not in "biufO":
         what = NOT_NUMBERS.get(array.dtype.kind, "no numbers")
         example = array.ravel()[0] if array.size else array.dtype

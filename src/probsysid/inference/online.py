@@ -32,9 +32,10 @@ import numpy as np
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import write_atomically
 from probsysid._internal.interrupts import stop_on_signals
-from probsysid._internal.validation import is_real
+from probsysid._internal.validation import check_mapping, checked_path, checked_target, is_real
 from probsysid._internal.worker import BackgroundWorker
-from probsysid.inference.identify import check_seed, problem_fingerprint
+from probsysid.inference.argument_checks import check_arguments
+from probsysid.inference.identify import problem_fingerprint
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.model.model import Model
 from probsysid.model.problem import Problem
@@ -102,6 +103,9 @@ class Identifier:
         seed: int = 0,
         executor: Executor | None = None,
     ):
+        check_arguments(model, priors, noise, model_error, solver, sampler, executor, seed)
+        check_mapping("noise", noise, "{'position': 0.1}")
+        check_mapping("initial", initial, "{'x': 0.0, 'dx': 0.0}")
         if not is_real(dt) or not 0 < dt < float("inf"):
             raise InputError(f"dt is {dt!r}; it must be a positive number of seconds.")
         if intersample not in ("linear", "zoh"):
@@ -111,7 +115,6 @@ class Identifier:
         for name in model.output_names:
             if name not in noise:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
-        check_seed(seed)
         problem = Problem.make(model, priors, noise, [initial], {**dict(solver.model_error), **(model_error or {})})
         particles, executor = sampler.particles, executor or default_executor()
         stream = StreamTarget(problem, solver, particles, executor, float(dt), intersample)
@@ -201,6 +204,7 @@ class Identifier:
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, atomically, queued samples included."""
+        target = checked_target(path)
         with self._changing:
             self._snapshot = snapshot = self._snapshot.gathered()
             stream, queue = self._stream, self._waiting()
@@ -208,12 +212,12 @@ class Identifier:
         options = (stream.problem, stream.solver, self._sampler, stream.dt, stream.intersample, snapshot.seconds)
         extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
         mark = problem_fingerprint(stream.problem, stream.solver, self._sampler, snapshot.run.seed)
-        write_atomically(Path(path), disk.pack(snapshot.run, snapshot.history, mark, extra))
+        write_atomically(target, disk.pack(snapshot.run, snapshot.history, mark, extra))
 
     @classmethod
     def load(cls, path: str | Path, *, executor: Executor | None = None) -> "Identifier":
         """Resume from a file that `save` wrote.  The model in it is Python code: load only files you trust."""
-        run, history, extra = disk.unpack(Path(path))
+        run, history, extra = disk.unpack(checked_path(path))
         if "options" not in extra:
             raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
         problem, solver, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
@@ -273,6 +277,7 @@ class Identifier:
 
 def _block(kind: str, given: Mapping[str, Any], known: tuple[str, ...], missing_allowed: bool) -> dict[str, np.ndarray]:
     """Checked arrays by name."""
+    check_mapping(f"{kind}s", given, f"{{{known[0]!r}: 0.1}}" if known else "{}")
     for name in given:
         if name not in known:
             raise InputError(f"there is no {kind} {name!r}; known are: {', '.join(known) or 'none'}.")

@@ -27,6 +27,7 @@ from jaxtyping import Array, Float
 from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.jax_setup import check_jax
+from probsysid._internal.validation import check_mapping
 from probsysid.model.namespaces import Namespace, RecordingNamespace, used_names
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 
@@ -65,7 +66,10 @@ class Model:
 
     def __post_init__(self) -> None:
         check_jax()
+        check_mapping("coordinates", self.coordinates, "{'x': 2}")
         object.__setattr__(self, "coordinates", dict(self.coordinates))
+        check_mapping("shapes", self.shapes, "{'weights': (3,)}")
+        check_mapping("units", self.units, "{'m': 'kg'}")
         _check_coordinates(self.coordinates)
         _check_callable("dynamics", self.dynamics)
         if self.outputs is None:

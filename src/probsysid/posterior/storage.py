@@ -11,6 +11,7 @@ import xarray as xr
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import DamagedFile, sealed, unsealed, write_atomically
+from probsysid._internal.validation import checked_path, checked_target
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
 from probsysid.posterior.diagnostics.solver_check import SolverCheck
 from probsysid.posterior.settings import RunSettings, Setup
@@ -25,7 +26,7 @@ FORMAT = 3
 
 def save(posterior: "Posterior", path: str | Path) -> None:
     """Write a netCDF file, atomically, with a digest of all of it at its end."""
-    write_atomically(Path(path), sealed(bytes(to_dataset(posterior).to_netcdf(engine="h5netcdf"))))
+    write_atomically(checked_target(path), sealed(bytes(to_dataset(posterior).to_netcdf(engine="h5netcdf"))))
 
 
 def settings_record(posterior: "Posterior") -> dict[str, Any]:
@@ -76,7 +77,8 @@ def to_dataset(posterior: "Posterior") -> xr.Dataset:
 
 def load(path: str | Path, setup: Setup | None = None) -> dict[str, Any]:
     """The fields of a posterior, from a file that `save` wrote."""
-    dataset = _read(Path(path))
+    path = checked_path(path)
+    dataset = _read(path)
     try:
         return _fields(dataset, setup)
     except (KeyError, TypeError, ValueError) as error:
