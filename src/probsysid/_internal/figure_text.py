@@ -8,9 +8,11 @@ if TYPE_CHECKING:
 
 def literal_labels(figure: "Figure") -> None:
     """Show titles, labels and legends as plain text; matplotlib would end with an error on half a formula."""
+    from matplotlib.text import Text  # late, for matplotlib takes long to import
+
     for axis in figure.axes:
         legend = axis.get_legend()
-        titles = [axis.title, *(text for text in axis.get_children() if hasattr(text, "set_parse_math"))]
-        texts = [axis.xaxis.label, axis.yaxis.label, *titles, *(legend.get_texts() if legend is not None else [])]
+        texts = [child for child in axis.get_children() if isinstance(child, Text)]  # titles among them
+        texts += [axis.xaxis.label, axis.yaxis.label, *(legend.get_texts() if legend is not None else [])]
         for text in texts:
             text.set_parse_math(False)

@@ -18,6 +18,7 @@ The posterior equals that of a batch run over the same samples with the same see
 and no random decision depends on the portions in which samples arrive.
 """
 
+import json
 import threading
 import time as clock
 from collections import deque
@@ -26,12 +27,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import write_atomically
 from probsysid._internal.interrupts import stop_on_signals
+from probsysid._internal.plain_data import Codec, UnstorableError
 from probsysid._internal.validation import check_mapping, checked_path, checked_target, is_real
 from probsysid._internal.worker import BackgroundWorker
 from probsysid.inference.argument_checks import check_arguments
@@ -43,13 +44,17 @@ from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.stored_setup import decode_setup, encode_setup
 from probsysid.smc import checkpoint as disk
 from probsysid.smc import ibis
 from probsysid.smc.adaptive_substeps import first_level, forward
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
-from probsysid.smc.options import Sampler
+from probsysid.smc.options import ALGORITHMS, Sampler
 from probsysid.targets.stream_target import SampleBlock, StreamTarget, Word, joined
+
+SAMPLERS = Codec((Sampler, *ALGORITHMS))
+"""Samplers and their algorithms as data."""
 
 
 class Snapshot(NamedTuple):
@@ -209,18 +214,37 @@ class Identifier:
             self._snapshot = snapshot = self._snapshot.gathered()
             stream, queue = self._stream, self._waiting()
             extra = {f"channel:{name}": values for name, values in stream.with_blocks(queue).items()}
-        options = (stream.problem, stream.solver, self._sampler, stream.dt, stream.intersample, snapshot.seconds)
-        extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
+        extra["options"] = np.frombuffer(json.dumps(self._options(snapshot.seconds)).encode(), dtype=np.uint8)
         mark = problem_fingerprint(stream.problem, stream.solver, self._sampler, snapshot.run.seed)
         write_atomically(target, disk.pack(snapshot.run, snapshot.history, mark, extra))
 
+    def _options(self, seconds: float) -> dict[str, Any]:
+        """Everything but the samples and the state, as data."""
+        stream = self._stream
+        try:
+            sampler = SAMPLERS.encode(self._sampler)
+        except UnstorableError as error:
+            raise InputError(f"the sampler cannot be stored: {error}.") from None
+        setup = encode_setup(stream.problem, stream.solver)
+        plain = {"dt": stream.dt, "intersample": stream.intersample, "seconds": seconds}
+        return {**plain, "setup": setup, "sampler": sampler}
+
     @classmethod
-    def load(cls, path: str | Path, *, executor: Executor | None = None) -> "Identifier":
-        """Resume from a file that `save` wrote.  The model in it is Python code: load only files you trust."""
+    def load(cls, path: str | Path, *, model: Model | None = None, executor: Executor | None = None) -> "Identifier":
+        """Resume from a file that `save` wrote, which holds data and no code.
+
+        A model with a loop, or with a derivative of its own, is not stored: then `model` has to be given.
+        """
         run, history, extra = disk.unpack(checked_path(path))
         if "options" not in extra:
             raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
-        problem, solver, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
+        try:
+            options = json.loads(extra["options"].tobytes().decode())
+            dt, intersample, seconds = float(options["dt"]), options["intersample"], float(options["seconds"])
+            problem, solver = decode_setup(options["setup"], model)
+            sampler = SAMPLERS.decode(options["sampler"])
+        except (UnstorableError, InputError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"{path} cannot be resumed: {str(error).rstrip('.')}.") from None
         stream = StreamTarget(
             problem,
             solver,

@@ -154,6 +154,11 @@ class Model:
         """The operations of the outputs."""
         return self._recorded(self._measurements, len(self.physical_names) + len(self.highest_names))
 
+    @property
+    def programs(self) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+        """The operations of the dynamics and of the outputs, for files."""
+        return self._dynamics_program, self._outputs_program
+
     def _recorded(self, function: Callable[..., list[Any]], components: int) -> ClosedJaxpr:
         state = [jax.ShapeDtypeStruct((), float) for _ in range(components)]
         return jax.make_jaxpr(function)(state, self._abstract_inputs(), self._abstract_parameters())

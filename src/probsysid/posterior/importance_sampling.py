@@ -87,7 +87,7 @@ def refine(
         raise InputError(f"draws is {draws!r}; it must be a whole number, {FEWEST} or more.")
     check_seed(seed)
     if not posterior.records:
-        raise InputError("this posterior was loaded without its records; more draws need them.")
+        raise InputError("this posterior has no records, which more draws need; load it with records=...")
     target = LogTarget.of(posterior, executor)
     random = np.random.default_rng([seed, 6])
     count = -(-draws // PARTS) * PARTS

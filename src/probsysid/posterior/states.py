@@ -68,7 +68,7 @@ def _mixture_sd(means: Any, sds: Any) -> np.ndarray:
 def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int) -> States:
     """Smoothed states of a posterior on a training record; the arguments are those of `Posterior.states`."""
     if not posterior.records:
-        raise InputError("this posterior was loaded without its records; states need them.")
+        raise InputError("this posterior has no records, which states need; load it with records=...")
     check_index("record", record, len(posterior.records))
     check_count("draws", draws)
     check_seed(seed)

@@ -31,7 +31,7 @@ def write_posterior_page(
 def posterior_content(posterior: "Posterior", *, title: str | None = None, draws: int = 200) -> Content:
     """A posterior with smoothed states and free runs of `draws` particles on each of its training records."""
     if not posterior.records:
-        raise InputError("this posterior was loaded without its records; a report needs them.")
+        raise InputError("this posterior has no records, which a report needs; load it with records=...")
     model, name = posterior.setup.problem.model, posterior.settings.model
     data, states, runs = [], {}, []
     for index, record in enumerate(posterior.records):

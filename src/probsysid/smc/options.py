@@ -7,7 +7,7 @@ from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import check_algorithm, choose, is_real, is_whole
 from probsysid.smc import moves
 from probsysid.smc.moves import IndependentMH, Move, RandomWalk
-from probsysid.smc.proposals import StudentTMixture
+from probsysid.smc.proposals import MomentMatchedT, StudentTMixture
 from probsysid.smc.resampling import SCHEMES, Multinomial, Resampling, Systematic
 
 MOVES: dict[str, Move] = {
@@ -17,6 +17,9 @@ MOVES: dict[str, Move] = {
     "mixture": IndependentMH(StudentTMixture()),
     "random-walk": RandomWalk(),
 }
+ALGORITHMS = (IndependentMH, RandomWalk, MomentMatchedT, StudentTMixture, *map(type, SCHEMES.values()))
+"""Classes that settings are made of; objects of other classes are code of the user."""
+
 PATHS = ("data", "likelihood")
 
 SMALLEST = 8

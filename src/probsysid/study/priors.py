@@ -12,7 +12,7 @@ from typing import Any
 import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid.study.equations import EquationError, parse
+from probsysid.model.equations import EquationError, parse
 
 REQUIRED = object()
 

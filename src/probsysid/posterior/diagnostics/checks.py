@@ -45,7 +45,7 @@ def checked(posterior: "Posterior", executor: Executor) -> "Posterior":
     if posterior.variance_shares is not None:
         return posterior
     if not posterior.records:
-        raise InputError("this posterior was loaded without its records; a verdict needs them.")
+        raise InputError("this posterior has no records, which a verdict needs; load it with records=...")
     if not posterior.errors:
         return checked(_with_errors(posterior, executor), executor)
     problem, solver = posterior.setup.problem, posterior.setup.solver

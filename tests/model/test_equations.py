@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import probsysid as ps
-from probsysid.study import equations
-from probsysid.study.equations import FUNCTIONS, Binary, Call, Equation, EquationError, Minus, Number, Symbol, parse
+from probsysid.model import equations
+from probsysid.model.equations import FUNCTIONS, Binary, Call, Equation, EquationError, Minus, Number, Symbol, parse
 
 VALUES = {"x": 0.7, "dx": -0.4, "u": 1.3, "k": 2.0, "c": 0.1, "ħ": 3.0}
 
