@@ -11,7 +11,7 @@ import numpy as np
 from rich.progress import track
 
 import probsysid as ps
-from probsysid.smc.history import evidence_error
+from probsysid.smc.evidence import evidence_error
 from tests.smc.conjugate import Rate, Regression, estimate
 
 RUNS = 200

@@ -317,6 +317,13 @@ def test_values_are_those_of_python(text: str) -> None:
     np.testing.assert_allclose(parse(text).evaluate(VALUES), expected, rtol=1e-9, atol=1e-9)
 
 
+def test_what_python_only_warns_of_is_refused_in_silence(recwarn: pytest.WarningsRecorder) -> None:
+    for text in ("0if 1else x", "1jif x", "0x1for x"):
+        with pytest.raises(EquationError):
+            parse(text)
+    assert len(recwarn) == 0
+
+
 def test_equations_can_be_compared_and_pickled() -> None:
     import cloudpickle
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from probsysid._internal.errors import InputError
+from probsysid._internal.errors import InputError, first_words
 from probsysid._internal.plain_data import Codec, UnstorableError
+from probsysid._internal.validation import check_kind
 from probsysid.model.model import Model
 from probsysid.model.problem import Problem
 from probsysid.model.stored_model import check_same_names, decode_model, encode_model, left_out
@@ -29,6 +30,15 @@ def encode_setup(problem: Problem, solver: Solver) -> dict[str, Any]:
 
 def decode_setup(data: dict[str, Any], model: Model | None = None) -> tuple[Problem, Solver]:
     """The problem and its solver, with the model that was stored or the one given."""
+    try:
+        return _decoded(data, model)
+    except InputError:
+        raise
+    except Exception as error:  # a file can hold anything
+        raise InputError(f"its model or priors cannot be read ({first_words(error)}); load it with setup=...") from None
+
+
+def _decoded(data: dict[str, Any], model: Model | None) -> tuple[Problem, Solver]:
     if "left_out" in data:
         reason = data["left_out"]
         raise InputError(f"it was saved without its priors and solver, since {reason}; load it with setup=...")
@@ -38,15 +48,13 @@ def decode_setup(data: dict[str, Any], model: Model | None = None) -> tuple[Prob
         raise InputError(
             f"it was saved without its model, since {left_out(data['model'])}; load it with model=... of your program"
         )
-    try:
-        found = decode_model(data["model"]) if model is None else model
-        names = ("priors", "noise", "initials", "model_error", "solver")
-        priors, noise, initials, errors, solver = (SETTINGS.decode(data[name]) for name in names)
-        return Problem.make(found, priors, noise, initials, errors), solver
-    except (UnstorableError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"its model or priors cannot be read ({error}); load it with setup=...") from None
+    found = decode_model(data["model"]) if model is None else model
+    names = ("priors", "noise", "initials", "model_error", "solver")
+    priors, noise, initials, errors, solver = (SETTINGS.decode(data[name]) for name in names)
+    check_kind("solver", solver, Solver, "the file is damaged")
+    return Problem.make(found, priors, noise, initials, errors), solver
 
 
 def can_decode(data: dict[str, Any], model: Model | None) -> bool:
     """Whether the data, with the model given, hold everything."""
-    return "left_out" not in data and (model is not None or not left_out(data["model"]))
+    return "left_out" not in data and (model is not None or not left_out(data.get("model", {})))
