@@ -131,6 +131,21 @@ def test_no_code_is_run_whatever_a_file_holds(tmp_path: Path, monkeypatch: pytes
     assert not Path("unpickled").exists()
 
 
+def test_forged_files_whose_parts_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    dataset, path = to_dataset(tiny_with_model()), tmp_path / "p.nc"
+    changes = [
+        {"weights": ("particle", np.full(8, 1.0))},
+        {"weights": ("particle", np.full(8, np.nan))},
+        {"theta": (("dimension", "other"), np.zeros((2, 5)))},
+        {"value:a": ("other", np.zeros(5))},
+        {"weights": ("letter", np.array(["a", "b"]))},
+    ]
+    for change in changes:
+        path.write_bytes(sealed(bytes(dataset.drop_vars(list(change)).assign(change).to_netcdf(engine="h5netcdf"))))
+        with pytest.raises(ps.InputError, match="is not a saved posterior"):
+            ps.Posterior.load(path)
+
+
 def test_nothing_in_the_package_unpickles() -> None:
     source = Path(ps.__file__).parent
     for path in source.rglob("*.py"):

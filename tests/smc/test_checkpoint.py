@@ -107,6 +107,18 @@ def test_another_format_is_named(tmp_path: Path) -> None:
         checkpoint.unpack(path)
 
 
+@pytest.mark.parametrize("name", ["theta", "log_weights", "scalars", "ess", "base_evidence"])
+def test_forged_ones_without_a_part_are_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "run.npz"
+    path.write_bytes(checkpoint.pack(*run_until(1), "mark"))
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file.files if key != name}
+    np.savez(path, **arrays)
+    path.write_bytes(sealed(path.read_bytes()))
+    with pytest.raises(InputError, match="not a checkpoint"):
+        checkpoint.unpack(path)
+
+
 def test_the_lock_is_released(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "run.npz"
     with locked(path), pytest.raises(InputError, match="in use"), locked(path):

@@ -110,6 +110,7 @@ def load(
     dataset = _read(path)
     try:
         found = _fields(dataset)
+        _check_shapes(found)
         stored, left = json.loads(dataset.attrs["setup"]), json.loads(dataset.attrs["records"])
         found["setup"] = setup or Setup(stored=stored, model=model)
         found["records"] = _records(dataset, left) if given is None else given
@@ -120,6 +121,14 @@ def load(
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is not a saved posterior ({error}).") from None
+
+
+def _check_shapes(found: dict[str, Any]) -> None:
+    """Raise unless all arrays are of the same particles."""
+    weights, theta = found["weights"], found["theta"]
+    lasting = {len(weights), theta.shape[-1], *(value.shape[-1] for value in found["values"].values())}
+    if weights.ndim != 1 or theta.ndim != 2 or len(lasting) != 1 or not np.isclose(np.sum(weights), 1.0):
+        raise ValueError("its particles and weights do not belong together")
 
 
 def _records(dataset: xr.Dataset, described: Any) -> tuple[Record, ...]:

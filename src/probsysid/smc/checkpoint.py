@@ -63,6 +63,16 @@ def unpack(path: Path, fingerprint: str | None = None) -> tuple[IBISState, Histo
             f"the checkpoint {path} belongs to another problem: the model, priors, data, settings or seed differ. "
             "Remove it to start anew, or choose another file."
         )
+    try:
+        return _run(arrays, scalars)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
+
+
+def _run(arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> tuple[IBISState, History, dict[str, np.ndarray]]:
+    """The state of a run, its history, and further arrays."""
+    if arrays["theta"].shape[1:] != arrays["log_weights"].shape:
+        raise ValueError("particles and weights differ in number")
     run = IBISState(
         samples=scalars["samples"],
         theta=arrays["theta"],
