@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import probsysid as ps
-from validation import bias, calibration, kills, lotka_volterra, nuts, page
+from validation import bias, calibration, kills, lotka_volterra, nuts, page, robustness
 from validation.honesty import page as honesty_page
 from validation.honesty import study as honesty
 
@@ -34,7 +34,7 @@ STUDIES = {
     "calibration": _calibration,
 }
 
-HONESTY = "honesty"
+HONESTY, ROBUSTNESS = "honesty", "robustness"
 
 
 def machine() -> str:
@@ -44,15 +44,17 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
-    parser.add_argument("study", nargs="*", choices=[*STUDIES, HONESTY, []], help="default: all")
+    parser.add_argument("study", nargs="*", choices=[*STUDIES, HONESTY, ROBUSTNESS, []], help="default: all")
     parser.add_argument("--again", action="store_true", help="run also what has a result")
     parser.add_argument("--problem", action="append", default=[], choices=list(honesty.PROBLEMS))
     parser.add_argument("--method", action="append", default=[], choices=list(honesty.METHODS))
     parser.add_argument("--sets", type=int, help="data sets of each cell of the honesty matrix")
     parser.add_argument("--seed", type=int, default=0, help="of the honesty matrix: which data sets")
+    parser.add_argument("--fuzz", type=float, default=robustness.FUZZ, help="seconds for each reader and parser")
+    parser.add_argument("--kills", type=int, default=robustness.KILLS, help="commands that are killed")
     arguments = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
-    chosen = arguments.study or [*STUDIES, HONESTY]
+    chosen = arguments.study or [*STUDIES, HONESTY, ROBUSTNESS]
     for name in (name for name in chosen if name in STUDIES):
         path = RESULTS / f"{name}.json"
         if path.exists() and not arguments.again:
@@ -74,6 +76,9 @@ def main() -> None:
         folder = RESULTS / HONESTY
         honesty.run(folder, arguments.problem, arguments.method, arguments.sets, arguments.seed, arguments.again)
         honesty_page.write(folder, machine())
+    if ROBUSTNESS in chosen:
+        found = robustness.run(arguments.fuzz, arguments.kills)
+        robustness.write_page(found, f"--fuzz {arguments.fuzz:g} --kills {arguments.kills}", machine())
     print(f"results are in {page.PAGE} and {honesty_page.PAGE}")
 
 

@@ -11,12 +11,12 @@ from tests.smc.test_ibis import WithoutProposalRatio
 from validation.honesty.problems import PROBLEMS
 
 RUNS = {
-    "1024 particles": (60, ps.Sampler(particles=1024)),
-    "256 particles": (30, ps.Sampler(particles=256)),
-    "128 particles": (30, ps.Sampler(particles=128)),
-    "32 particles": (20, ps.Sampler(particles=32)),
-    "one move per rejuvenation": (20, ps.Sampler(particles=256, max_moves=1)),
-    "without the proposal ratio": (20, ps.Sampler(particles=1024, move=WithoutProposalRatio(PAPER))),
+    "1024 particles": (60, ps.Sampler(recover=False, particles=1024)),
+    "256 particles": (30, ps.Sampler(recover=False, particles=256)),
+    "128 particles": (30, ps.Sampler(recover=False, particles=128)),
+    "32 particles": (20, ps.Sampler(recover=False, particles=32)),
+    "one move per rejuvenation": (20, ps.Sampler(recover=False, particles=256, max_moves=1)),
+    "without the proposal ratio": (20, ps.Sampler(recover=False, particles=1024, move=WithoutProposalRatio(PAPER))),
 }
 """Number of data sets, and the sampler."""
 

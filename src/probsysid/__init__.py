@@ -1,6 +1,10 @@
 """Bayesian identification of nonlinear ODE models from sampled data, with the integration error counted in."""
 
-from probsysid._internal import jax_setup
+from probsysid._internal import interrupts
+
+interrupts.end_quietly_while_importing()
+
+from probsysid._internal import jax_setup  # noqa: E402
 
 jax_setup.configure()
 

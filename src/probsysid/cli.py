@@ -1,5 +1,6 @@
 """The command line: `probsysid --help`."""
 
+import io
 import sys
 import warnings
 from typing import Annotated, NoReturn
@@ -8,6 +9,8 @@ import typer
 
 from probsysid import __version__
 from probsysid._internal.errors import InputError, SamplingError
+from probsysid._internal.files import UNWRITTEN, unwritten
+from probsysid._internal.interrupts import restore_after_importing
 from probsysid.benchmarks import commands as benchmarks
 from probsysid.study import commands
 
@@ -44,15 +47,22 @@ benchmarks.register(app)
 
 
 def main() -> None:
-    """Run a command; an `InputError` prints one sentence and exits with code 2, a `SamplingError` with code 1."""
+    """Run a command; an `InputError` prints one sentence and exits with code 2, a `SamplingError` with code 1, an
+    `OSError`, such as a full disk, with code 3."""
     # arviz 0.23 announces its successor on the first import of each day, during a fit.
     warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)
+    restore_after_importing()
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters must not end a run
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except InputError as error:
         _end(str(error), 2)
     except SamplingError as error:
         _end(str(error), 1)
+    except OSError as error:
+        _end(unwritten(error), UNWRITTEN)
 
 
 def _end(sentence: str, code: int) -> NoReturn:

@@ -1,5 +1,7 @@
 """Plots of records."""
 
+from pathlib import Path
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -36,3 +38,10 @@ def test_plot_into_axes():
     pyplot.close(figure)
     with pytest.raises(InputError, match="no channels"):
         Record(time=[0, 1]).plot()
+
+
+@pytest.mark.parametrize("text", ["$", "$$", "US$ and k$", r"$\\nonsense{$", "$x^$"])
+def test_dollar_signs_are_no_formulas(tmp_path: Path, text: str) -> None:
+    record = Record({"u": [0, 1]}, {"y": [0, 1]}, dt=1.0, units={"u": text, "y": text}, name=text)
+    figure = record.plot(tmp_path / "a.png")
+    assert figure.axes[0].get_title() == text and figure.axes[0].get_ylabel() == f"u [{text}]"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from probsysid.model.equations import FUNCTIONS
 from probsysid.study.catalogue import NAMES, look_up
-from probsysid.study.equations import FUNCTIONS
 from probsysid.study.priors import FAMILIES, parse_prior
 from probsysid.study.run import load_study
 from probsysid.study.schema import DataSection, SamplerSection, SolverSection

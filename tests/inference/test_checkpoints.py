@@ -1,5 +1,6 @@
 """A run that is killed goes on from its checkpoint and ends as if nothing had happened."""
 
+import gc
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ import probsysid as ps
 from probsysid._internal.files import locked, write_atomically
 from probsysid.smc import checkpoint
 from tests import duffing
+from tests.interruption import interrupted_by_the_collector
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS, SAMPLES = 1, 100
@@ -75,6 +77,22 @@ def test_sigkill_at_random_moments_changes_nothing(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found["theta"], expected.theta)
         np.testing.assert_array_equal(found["weights"], expected.weights)
         np.testing.assert_array_equal(found["ess"], expected.history.ess)
+
+
+def test_a_signal_that_python_loses_stops_the_run_and_leaves_a_checkpoint(tmp_path: Path) -> None:
+    """It comes while garbage is collected, where Python cannot raise anything."""
+    path, record = tmp_path / "run.npz", duffing.measure(60)
+
+    def strike(run: object, step: object) -> None:
+        with interrupted_by_the_collector():
+            gc.collect()
+
+    with pytest.raises(KeyboardInterrupt):
+        ps.identify(duffing.model, record, checkpoint=path, notice=strike, **duffing.options())
+    assert 0 < checkpoint.unpack(path)[0].samples < 60
+    resumed = ps.identify(duffing.model, record, checkpoint=path, **duffing.options())
+    whole = ps.identify(duffing.model, record, **duffing.options())
+    np.testing.assert_array_equal(resumed.theta, whole.theta)
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:

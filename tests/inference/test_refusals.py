@@ -1,5 +1,8 @@
 """Bad input gets one sentence with the name and the value, before anything compiles."""
 
+from contextlib import nullcontext
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -108,3 +111,39 @@ def test_some_particles_lost_are_counted_and_the_run_goes_on() -> None:
     # 128 expected, standard deviation 8
     assert abs(posterior.settings.lost - 128) < 4 * 8
     assert abs(posterior.mean("a") - 0.5) < 4 * posterior.sd("a")
+
+
+@pytest.mark.parametrize("how", ["config", "context"])
+def test_single_precision_is_noticed(how: str) -> None:
+    """However double precision was switched off, and wherever it would have been needed."""
+    calls = {
+        "Model": lambda: ps.Model({"x": 1}, lambda s, u, p: {"x": -s.x}),
+        "identify": lambda: ps.identify(duffing.model, RECORD, **duffing.options()),
+        "Identifier": lambda: ps.Identifier(duffing.model, dt=0.1, **duffing.options()),
+        "solve": lambda: ps.solve(duffing.model, duffing.TRUTH, RECORD),
+        "simulate": lambda: duffing.measure(10),
+    }
+    for name, attempt in calls.items():
+        with jax.enable_x64(False) if how == "context" else nullcontext():
+            jax.config.update("jax_enable_x64", how == "context")
+            try:
+                with pytest.raises(ps.InputError, match="jax_enable_x64") as caught:
+                    attempt()
+            finally:
+                jax.config.update("jax_enable_x64", True)
+        assert "leave it on" in str(caught.value), name
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ps.InputError, match=r"1000000000000 particles would take about 1e\+07 GB of memory"):
+        ps.identify(duffing.model, RECORD, **duffing.options(sampler=ps.Sampler(particles=10**12)))
+    monkeypatch.setattr("probsysid._internal.memory.available_memory", lambda: 1_000_000)
+    with pytest.raises(ps.InputError, match="20 samples with 10000 steps each would take about"):
+        ps.solve(duffing.model, duffing.TRUTH, RECORD, solver=ps.Solver(substeps=10_000))
+
+
+@pytest.mark.parametrize("channel", ["force", "position"])
+def test_numbers_whose_powers_overflow_are_refused(channel: str) -> None:
+    with pytest.raises(ps.InputError, match=f"{channel!r} is 1e\\+308 at sample 7; beyond 1e\\+100 powers overflow"):
+        changed = {"force": np.zeros(20), "position": np.zeros(20), channel: np.eye(20)[7] * 1e308}
+        ps.Record({"force": changed["force"]}, {"position": changed["position"]}, dt=0.1)

@@ -80,7 +80,7 @@ def test_restarts_where_a_jump_reaches_the_state(smoothness: Any, jump_order: in
             {"conditioning": "solve"},
             r"conditioning is 'solve'; it must be 'joint' or 'solver'\. Did you mean 'solver'\?",
         ),
-        ({"substeps": 0}, r"substeps is 0; it must be a whole number from 1, or 'auto'"),
+        ({"substeps": 0}, r"substeps is 0; it must be a whole number from 1 to 10000, or 'auto'"),
         ({"substeps": 1.5}, r"substeps is 1\.5"),
         ({"substeps": True}, r"substeps is True"),
         ({"ode_noise": -1.0}, r"ode_noise is -1\.0; it must be a finite number, 0 or more"),

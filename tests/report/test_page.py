@@ -98,7 +98,7 @@ def test_a_posterior_reports_on_its_own(tmp_path: Path) -> None:
     _, _, (result,) = loaded()
     result.posterior.report(tmp_path / "own.html")
     assert "Residuals" in (tmp_path / "own.html").read_text()
-    with pytest.raises(ps.InputError, match="loaded without its records"):
+    with pytest.raises(ps.InputError, match="has no records"):
         replace(result.posterior, records=()).report(tmp_path / "no.html")
 
 

@@ -5,13 +5,13 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pytest
 import typer
@@ -165,9 +165,7 @@ def test_a_stopped_run_resumes_to_the_same_result(tmp_path: Path, capsys: pytest
     np.testing.assert_array_equal(first.weights, second.weights)
 
 
-def test_results_are_read_without_running_stored_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stored model belongs to the process that stored it: its index of compiled programs is not valid here."""
-    monkeypatch.setattr(cloudpickle, "loads", None)
+def test_results_are_read_with_the_model_of_the_study() -> None:
     resolved, _, (posterior,) = run.load_posteriors(fitted() / "lag-results")
     assert posterior.setup.problem is resolved.candidates[0].problem
 
@@ -197,6 +195,37 @@ def test_remarks_are_whole_on_a_narrow_terminal(
     shown = capsys.readouterr().out
     assert "a: tied to b (0.98)" in shown
     assert "not identified: only a*b is known: 2 +- " in shown
+
+
+def test_numbers_are_kept_whatever_fails_in_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved, tables, results = loaded()
+
+    def breaks(*_: object, **__: object) -> None:
+        raise AssertionError("no such font")
+
+    for name in ("probsysid.report.figures.plot_marginals", "probsysid.study.report_views.write_study_page"):
+        monkeypatch.setattr(name, breaks)
+    sentences = run.write_results(resolved, tables, results, tmp_path, tmp_path)
+    assert sentences == [f"{name} could not be drawn (no such font)" for name in ("marginals.png", "report.html")]
+    names = {p.name for p in tmp_path.rglob("*.*")}
+    assert {"posterior.nc", "summary.csv", "summary.json", "study.toml", "fit-lag-test-level.png"} <= names
+
+
+def test_what_is_written_later_is_checked_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The study as used and the typeset equations do not depend on the results."""
+    monkeypatch.setattr("probsysid.study.run.to_toml", lambda _: "")
+    answer = call("fit", write_study(tmp_path), "--quiet")
+    assert answer.exit_code == 2 and "cannot be written again as TOML" in answer.stderr
+    assert {p.name for p in tmp_path.iterdir()} == {"lag.csv", "lag.toml"}
+
+
+def test_names_of_figures_fit_on_any_file_system() -> None:
+    resolved, tables, (found,) = loaded()
+    (item,) = resolved.measured
+    long = replace(item, record=item.record.replace(name="µ" * 300 + "/x"))
+    renamed = replace(found, runs=[replace(run_, measured=long) for run_ in found.runs])
+    with tempfile.TemporaryDirectory() as folder:
+        assert run.write_results(resolved, tables, [renamed], Path(folder), Path(folder)) == []
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """Two hundred studies and data files with one mistake each: a sentence with its place, and exit code 2."""
 
 import json
+import os
 import random
 import tomllib
 from collections.abc import Iterator
@@ -150,6 +151,14 @@ def test_no_file(tmp_path: Path) -> None:
     assert "Did you mean 'lag.toml'?" in call("fit", tmp_path / "leg.toml").stderr
 
 
+@pytest.mark.parametrize("name", ["pipe.toml", "device.toml"])
+def test_a_study_that_is_no_stored_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    os.mkfifo(path) if name.startswith("pipe") else path.symlink_to("/dev/zero")
+    answer = call("fit", path)
+    assert answer.exit_code == 2 and "is not a file that is stored" in answer.stderr
+
+
 def changed(old: str, new: str) -> str:
     assert old in STUDY
     return STUDY.replace(old, new)
@@ -173,6 +182,11 @@ def changed(old: str, new: str) -> str:
         (changed("particles = 256", "particles = 1_000_000_000"), "`sampler.particles` is 1000000000"),
         (changed('name = "lag"', f'name = "{"x" * 300}"'), "cannot be the name of a folder"),
         (STUDY + "\n[solver]\ndiffusion = -1\n", "`solver.diffusion` is -1"),
+        (
+            STUDY + "\n[solver]\nsubsteps = 100_000_000\n",
+            "substeps is 100000000; it must be a whole number from 1 to 10000",
+        ),
+        (changed('unit = "m" }', 'unit = "m", scale = 1e307 }'), "beyond 1e+100 powers overflow"),
     ],
 )
 def test_studies_that_would_fail_late(tmp_path: Path, text: str, named: str) -> None:

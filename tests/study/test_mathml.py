@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from probsysid.study.equations import parse
+from probsysid.model.equations import parse
 from probsysid.study.mathml import equation_of_motion, output_equation
 
 
@@ -46,3 +46,10 @@ def test_the_mathematics_is_well_formed() -> None:
 
     text = "where(x <= 0, min(a, 1_000), tanh(ddx)/3)**k_0 - atan2(F_c, 1e5)*omega2 + 2*3"
     ElementTree.fromstring(output_equation("<y>", parse(text), {"x": 2}).replace("&#160;", " "))
+
+
+@pytest.mark.parametrize("number", ["1" * 40, f"1.{'0' * 40}e-5", "0." + "3" * 60, "1_000e1_0", "0x" + "f" * 50])
+def test_long_numbers_are_shown_whole(number: str) -> None:
+    drawn = output_equation("y", parse(f"{number}*x"), {"x": 1})
+    mantissa = number if number.startswith("0x") else number.partition("e")[0]
+    assert f"<mn>{mantissa.replace('_', '')}</mn>" in drawn

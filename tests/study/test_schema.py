@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import probsysid as ps
+from probsysid.model.equations import parse
 from probsysid.study.catalogue import NAMES, look_up
-from probsysid.study.equations import parse
 from probsysid.study.mistakes import StudyError
 from probsysid.study.priors import FAMILIES, parse_prior
 from probsysid.study.resolve import resolve_study

@@ -10,6 +10,11 @@ class InputError(ValueError):
     """The input is wrong; the message says what, where, and what to do."""
 
 
+def first_words(error: BaseException) -> str:
+    """The first line of an error's message, or its type if it has none, shortened for a message of our own."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:120]
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """` Did you mean 'x'?` with the closest valid name, or an empty text if none is close."""
     near = difflib.get_close_matches(str(name), [str(v) for v in valid], n=1)

@@ -17,6 +17,7 @@ Compiled programs are cached in the user's cache folder, so that the next run of
 import hashlib
 import os
 import platform
+import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+
+from probsysid._internal.errors import InputError
+from probsysid._internal.program_cache import remove_damaged
 
 LOOP_BYTES = 64_000_000
 """Loops that touch less memory than this are compiled whole: those over a block of particles, even of large states."""
@@ -85,6 +90,50 @@ def configure() -> None:
     os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={','.join(options)}{left_out}".strip()
 
 
+class _Fork(threading.local):
+    """Whether JAX had begun when this process was forked, as noted just before."""
+
+    begun = False
+
+
+_FORK = _Fork()
+_FORKED = threading.Event()
+
+
+def _note_fork() -> None:
+    _FORK.begun = _begun()
+
+
+def _after_fork() -> None:
+    if _FORK.begun:
+        _FORKED.set()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_note_fork, after_in_child=_after_fork)
+
+
+def check_jax() -> None:
+    """Raise if JAX cannot be used: double precision has been switched off since `configure`, or JAX had begun when this
+    process was forked, and its threads stayed behind."""
+    if _FORKED.is_set():
+        raise InputError(
+            "this process was forked after JAX had begun to compute, and would wait for ever: start workers with "
+            "multiprocessing.get_context('spawn')."
+        )
+    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        raise InputError(
+            "JAX's double precision (jax_enable_x64) has been switched off since probsysid was imported; "
+            "in single precision results would be wrong: leave it on."
+        )
+
+
+def check_not_traced() -> None:
+    """Raise inside of `jax.jit`, where nothing has a value that decisions could be based on."""
+    if isinstance(jnp.zeros(()) + 0, jax.core.Tracer):
+        raise InputError("this is called inside of jax.jit, where data have no values; call it outside.")
+
+
 def _llvm_options() -> tuple[str, ...]:
     width = WIDE if "avx512f" in _processor().split() else NARROW
     return LLVM_OPTIONS + width + (X86_OPTIONS if platform.machine() in ("x86_64", "AMD64") else ())
@@ -132,10 +181,25 @@ def _keep_programs() -> None:
     """In a folder for this kind of processor: a home folder may be shared with machines of another kind."""
     if jax.config.values.get("jax_compilation_cache_dir"):
         return
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    caches = _user_caches()
+    if caches is None:
+        return
     kind = hashlib.sha256(_processor().encode()).hexdigest()[:12]
-    jax.config.update("jax_compilation_cache_dir", str(home / "probsysid" / f"programs-{kind}"))
+    folder = caches / "probsysid" / f"programs-{kind}"
+    remove_damaged(folder)
+    jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST_KEPT)
+
+
+def _user_caches() -> Path | None:
+    """The user's cache folder; None for a user without a home, as in some containers."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():  # relative ones are to be ignored, says the XDG specification
+        return given
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        return None
 
 
 def _processor() -> str:

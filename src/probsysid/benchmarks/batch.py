@@ -9,14 +9,13 @@ from pathlib import Path
 from rich.console import Console
 
 from probsysid._internal.errors import InputError, SamplingError
-from probsysid._internal.validation import choose
+from probsysid._internal.validation import check_seed, choose
 from probsysid.benchmarks import bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import CaseStudy
 from probsysid.benchmarks.data import VARIABLE, locate
 from probsysid.benchmarks.result import Failure, write_results
 from probsysid.benchmarks.run import FAILURE, REPORT, Finished, Outcome, finished, run, save, save_failure
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
-from probsysid.inference.identify import check_seed
 
 Cases = Mapping[str, tuple[Callable[..., CaseStudy], tuple[str, ...]]]
 

@@ -1,5 +1,7 @@
 """Band-limited interpolation of uniform samples, by Fourier series."""
 
+from typing import Any
+
 import numpy as np
 import scipy.fft
 from jaxtyping import Complex, Float
@@ -49,6 +51,10 @@ class BandLimited(Intersample):
             self._level = values[0]
             self._slope = (values[-1] - values[0]) / max(len(values) - 1, 1)
             self._series = _FourierSeries(_closed(values - self._line(np.arange(len(values)))))
+
+    def arguments(self) -> dict[str, Any]:
+        periodic = self.word == "periodic"
+        return {"start": float(self._start), "dt": self._dt, "values": self._values, "periodic": periodic}
 
     def at(self, times: Points, side: Side = "right") -> Points:
         """The value at each time; both limits are equal."""

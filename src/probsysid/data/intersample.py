@@ -39,6 +39,10 @@ class Intersample(ABC):
     word: str  # a `Word`, or "callable"
     jump_order: int | None  # the lowest derivative that may jump at a sample; None if all are continuous
 
+    def arguments(self) -> dict[str, Any]:
+        """Numbers and arrays from which the constructor makes the same function."""
+        raise InputError("an input that is a function of time cannot be stored")
+
     @abstractmethod
     def at(self, times: Points, side: Side = "right") -> Points:
         """The value at each of `times`, as the limit from the left or from the right."""
@@ -64,6 +68,9 @@ class ZeroOrderHold(Intersample):
 
     def __init__(self, knots: Knots, values: Knots):
         self._knots, self._values = knots, values
+
+    def arguments(self) -> dict[str, Any]:
+        return {"knots": self._knots, "values": self._values}
 
     def at(self, times: Points, side: Side = "right") -> Points:
         """The last sample at or before each time; for the left limit, the last one before it."""
@@ -92,7 +99,11 @@ class Linear(Intersample):
 
     def __init__(self, knots: Knots, values: Knots, dt: float | None = None):
         self._knots, self._values = knots, values
+        self._dt = dt
         self._lengths = np.diff(knots) if dt is None else np.full(len(knots) - 1, dt)
+
+    def arguments(self) -> dict[str, Any]:
+        return {"knots": self._knots, "values": self._values, "dt": self._dt}
 
     def at(self, times: Points, side: Side = "right") -> Points:
         """The weighted mean of the two neighbouring samples."""

@@ -15,6 +15,9 @@ from probsysid.data.time_axis import Samples, Times, uniform_step
 NOT_NUMBERS = {"c": "complex numbers", "U": "text", "S": "text", "M": "dates", "m": "time differences"}
 """Names of data types that are no real numbers, by NumPy's kind."""
 
+LARGEST = 1e100
+"""Largest size of a sample: its cube, and the square of that, can still be computed."""
+
 MATLAB_WORDS = {"foh": "linear", "bl": "bandlimited"}
 """The words of MATLAB's iddata; "foh" would be taken for a misspelt "zoh"."""
 
@@ -36,7 +39,11 @@ def checked_samples(label: str, given: Any) -> Samples:
     """A float64 copy of one channel."""
     if np.ma.isMA(given):
         given = np.ma.filled(given.astype(float), np.nan)
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # lists of unequal length, values inside of jax.jit, objects that refuse
+        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
+        raise InputError(f"{label} is not an array of numbers ({reason}).") from None
     if array.dtype.kind not in "biufO":
         what = NOT_NUMBERS.get(array.dtype.kind, "no numbers")
         example = array.ravel()[0] if array.size else array.dtype
@@ -61,6 +68,12 @@ def check_values(inputs: Mapping[str, Samples | Function], outputs: Mapping[str,
         if np.any(np.isinf(values)):
             k = int(np.argmax(np.isinf(values)))
             raise InputError(f"output {name!r} is {values[k]} at sample {k}: write NaN if missing.")
+    for kind, channels in (("input", inputs), ("output", outputs)):
+        for name, values in channels.items():
+            if not callable(values) and np.nanmax(np.abs(values), initial=0.0) > LARGEST:
+                k = int(np.nanargmax(np.abs(values)))
+                size = f"{values[k]:g} at sample {k}"
+                raise InputError(f"{kind} {name!r} is {size}; beyond {LARGEST:g} powers overflow: use another unit.")
 
 
 def checked_time_axis(

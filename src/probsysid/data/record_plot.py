@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.figure_text import literal_labels
 from probsysid.data.intersample import Intersample
 from probsysid.data.time_axis import Samples, Times
 
@@ -52,6 +53,7 @@ def plot_channels(
     figure = axes[0].get_figure(root=True)
     assert figure is not None, "axes that are drawn into belong to a figure"
     figure.align_ylabels(axes)
+    literal_labels(figure)
     if path is not None:
         figure.savefig(path, dpi=150)
         if own:

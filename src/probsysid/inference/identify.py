@@ -13,9 +13,11 @@ import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, ModelWarning, SamplingError, SamplingWarning
 from probsysid._internal.files import locked, write_atomically
+from probsysid._internal.interrupts import stop_on_signals
 from probsysid._internal.statistics import log_mean_exp
-from probsysid._internal.validation import is_real, is_whole
+from probsysid._internal.validation import is_real
 from probsysid.data.record import Record
+from probsysid.inference.argument_checks import check_arguments, checked_initials, checked_records
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
@@ -26,6 +28,7 @@ from probsysid.model.problem import Problem, default_noise
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
+from probsysid.parallel.stoppable import stoppable
 from probsysid.posterior.diagnostics.residuals import find_doubts
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
@@ -94,12 +97,13 @@ def identify(
         notice: called after every range of samples with the state of the run and what the step did.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
     """
-    records = _records(record)
+    check_arguments(model, priors, noise, model_error, solver, sampler, executor, seed)
+    records = checked_records(record)
     problem = _problem(model, records, priors, noise, initial, {**dict(solver.model_error), **(model_error or {})})
-    check_seed(seed)
-    target = BatchTarget(problem, solver, records, sampler.particles, executor or default_executor())
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
-    return _sample(target, sampler, options)
+    with stop_on_signals():
+        target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
+        return _sample(target, sampler, options)
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,10 @@ class _RunOptions:
         seconds = self.checkpoint_seconds
         if not is_real(seconds) or not seconds >= 0:
             raise InputError(f"checkpoint_seconds is {seconds!r}; it must be a number of seconds, 0 or more.")
+        if self.checkpoint is not None and (
+            not isinstance(self.checkpoint, str | Path) or Path(self.checkpoint).is_dir()
+        ):
+            raise InputError(f"checkpoint is {self.checkpoint!r}; it must be the name of a file.")
 
 
 def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Posterior:
@@ -348,16 +356,6 @@ def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed
     return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
 
 
-def _records(record: Record | Sequence[Record]) -> tuple[Record, ...]:
-    records = (record,) if isinstance(record, Record) else tuple(record)
-    if not records:
-        raise InputError("there is no record to identify from.")
-    for r, item in enumerate(records):
-        if not isinstance(item, Record):
-            raise InputError(f"record {r} is a {type(item).__name__}; make it a probsysid.Record.")
-    return records
-
-
 def _problem(
     model: Model,
     records: tuple[Record, ...],
@@ -374,13 +372,5 @@ def _problem(
                 f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
             )
     levels = {name: default_noise(name, records) for name in model.output_names} | dict(noise or {})
-    initials = [initial or {}] * len(records) if initial is None or isinstance(initial, Mapping) else list(initial)
-    if len(initials) != len(records):
-        raise InputError(f"initial has {len(initials)} entries for {len(records)} records; give one for each.")
+    initials = checked_initials(initial, len(records))
     return Problem.make(model, priors, levels, initials, model_error)
-
-
-def check_seed(seed: Any) -> None:
-    """Raise unless it is a whole number, 0 or more."""
-    if not is_whole(seed) or seed < 0:
-        raise InputError(f"seed is {seed!r}; it must be a whole number, 0 or more.")

@@ -18,6 +18,7 @@ The posterior equals that of a batch run over the same samples with the same see
 and no random decision depends on the portions in which samples arrive.
 """
 
+import json
 import threading
 import time as clock
 from collections import deque
@@ -26,14 +27,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import write_atomically
-from probsysid._internal.validation import is_real
+from probsysid._internal.interrupts import stop_on_signals
+from probsysid._internal.plain_data import Codec, UnstorableError
+from probsysid._internal.validation import check_mapping, checked_path, checked_target, is_real
 from probsysid._internal.worker import BackgroundWorker
-from probsysid.inference.identify import check_seed, problem_fingerprint
+from probsysid.inference.argument_checks import check_arguments
+from probsysid.inference.identify import problem_fingerprint
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior, Priors
@@ -42,13 +45,17 @@ from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.stored_setup import decode_setup, encode_setup
 from probsysid.smc import checkpoint as disk
 from probsysid.smc import ibis
 from probsysid.smc.adaptive_substeps import first_level, forward
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
-from probsysid.smc.options import Sampler
+from probsysid.smc.options import ALGORITHMS, Sampler
 from probsysid.targets.stream_target import SampleBlock, StreamTarget, Word, joined
+
+SAMPLERS = Codec((Sampler, *ALGORITHMS))
+"""Samplers and their algorithms as data."""
 
 
 class Snapshot(NamedTuple):
@@ -102,6 +109,9 @@ class Identifier:
         seed: int = 0,
         executor: Executor | None = None,
     ):
+        check_arguments(model, priors, noise, model_error, solver, sampler, executor, seed)
+        check_mapping("noise", noise, "{'position': 0.1}")
+        check_mapping("initial", initial, "{'x': 0.0, 'dx': 0.0}")
         if not is_real(dt) or not 0 < dt < float("inf"):
             raise InputError(f"dt is {dt!r}; it must be a positive number of seconds.")
         if intersample not in ("linear", "zoh"):
@@ -111,7 +121,6 @@ class Identifier:
         for name in model.output_names:
             if name not in noise:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
-        check_seed(seed)
         problem = Problem.make(model, priors, noise, [initial], {**dict(solver.model_error), **(model_error or {})})
         particles, executor = sampler.particles, executor or default_executor()
         stream = StreamTarget(problem, solver, particles, executor, float(dt), intersample)
@@ -157,7 +166,9 @@ class Identifier:
         state before them, too.
         """
         self._take(inputs, outputs)
-        self._background.here()
+        with stop_on_signals() as request:
+            self._background.here()
+            request.check()
 
     def submit(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """As `update`, without waiting: the samples are queued and processed by a background thread.
@@ -199,22 +210,42 @@ class Identifier:
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, atomically, queued samples included."""
+        target = checked_target(path)
         with self._changing:
             self._snapshot = snapshot = self._snapshot.gathered()
             stream, queue = self._stream, self._waiting()
             extra = {f"channel:{name}": values for name, values in stream.with_blocks(queue).items()}
-        options = (stream.problem, stream.solver, self._sampler, stream.dt, stream.intersample, snapshot.seconds)
-        extra["options"] = np.frombuffer(cloudpickle.dumps(options), dtype=np.uint8)
+        extra["options"] = np.frombuffer(json.dumps(self._options(snapshot.seconds)).encode(), dtype=np.uint8)
         mark = problem_fingerprint(stream.problem, stream.solver, self._sampler, snapshot.run.seed)
-        write_atomically(Path(path), disk.pack(snapshot.run, snapshot.history, mark, extra))
+        write_atomically(target, disk.pack(snapshot.run, snapshot.history, mark, extra))
+
+    def _options(self, seconds: float) -> dict[str, Any]:
+        """Everything but the samples and the state, as data."""
+        stream = self._stream
+        try:
+            sampler = SAMPLERS.encode(self._sampler)
+        except UnstorableError as error:
+            raise InputError(f"the sampler cannot be stored: {error}.") from None
+        setup = encode_setup(stream.problem, stream.solver)
+        plain = {"dt": stream.dt, "intersample": stream.intersample, "seconds": seconds}
+        return {**plain, "setup": setup, "sampler": sampler}
 
     @classmethod
-    def load(cls, path: str | Path, *, executor: Executor | None = None) -> "Identifier":
-        """Resume from a file that `save` wrote.  The model in it is Python code: load only files you trust."""
-        run, history, extra = disk.unpack(Path(path))
+    def load(cls, path: str | Path, *, model: Model | None = None, executor: Executor | None = None) -> "Identifier":
+        """Resume from a file that `save` wrote, which holds data and no code.
+
+        A model with a loop, or with a derivative of its own, is not stored: then `model` has to be given.
+        """
+        run, history, extra = disk.unpack(checked_path(path))
         if "options" not in extra:
             raise InputError(f"{path} is a checkpoint of a batch run; give it to identify(..., checkpoint=...).")
-        problem, solver, sampler, dt, intersample, seconds = cloudpickle.loads(extra["options"].tobytes())
+        try:
+            options = json.loads(extra["options"].tobytes().decode())
+            dt, intersample, seconds = float(options["dt"]), options["intersample"], float(options["seconds"])
+            problem, solver = decode_setup(options["setup"], model)
+            sampler = SAMPLERS.decode(options["sampler"])
+        except (UnstorableError, InputError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"{path} cannot be resumed: {str(error).rstrip('.')}.") from None
         stream = StreamTarget(
             problem,
             solver,
@@ -271,6 +302,7 @@ class Identifier:
 
 def _block(kind: str, given: Mapping[str, Any], known: tuple[str, ...], missing_allowed: bool) -> dict[str, np.ndarray]:
     """Checked arrays by name."""
+    check_mapping(f"{kind}s", given, f"{{{known[0]!r}: 0.1}}" if known else "{}")
     for name in given:
         if name not in known:
             raise InputError(f"there is no {kind} {name!r}; known are: {', '.join(known) or 'none'}.")

@@ -24,6 +24,8 @@ from jaxtyping import Array, Float
 
 from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
+from probsysid._internal.jax_setup import check_not_traced
+from probsysid._internal.validation import check_count, check_kind, check_mapping, check_seed, is_finite
 from probsysid.data.record import Record
 from probsysid.model.initial_state import initial_moments
 from probsysid.model.model import Model
@@ -59,7 +61,13 @@ def solve(
             A Gaussian is carried along by linearisation around the solution from its mean.
         solver: settings of the integration.
     """
-    record = record if isinstance(record, Record) else Record(time=np.asarray(record, dtype=float))
+    check_not_traced()
+    check_kind("model", model, Model, "make one with probsysid.Model(...)")
+    check_mapping("parameters", parameters, "{'m': 1.0}")
+    check_kind("solver", solver, Solver, "make one with probsysid.Solver(...)")
+    if initial is not None:
+        check_mapping("initial", initial, "{'x': 1.0}")
+    record = record if isinstance(record, Record) else Record(time=record)
     if record.samples < 2:
         raise InputError(f"the record has {record.samples} sample; a solution needs at least 2.")
     model.check_parameters(parameters, where="parameters")
@@ -83,6 +91,8 @@ def _particles(model: Model, parameters: Mapping[str, float], initial: Mapping[s
             values[name] = jnp.repeat(jnp.asarray(value, dtype=float)[..., None], len(starts), axis=-1)
         except (TypeError, ValueError):
             raise InputError(f"parameter {name!r} is {value!r}; it must be a number.") from None
+        if not is_finite(value) or np.asarray(value).dtype.kind in "SU":
+            raise InputError(f"parameter {name!r} is {value!r}; it must be finite.")
         expected = model.shapes.get(name, ())
         if values[name].shape[:-1] != expected:
             raise InputError(f"parameter {name!r} has shape {values[name].shape[:-1]}; the model expects {expected}.")
@@ -150,6 +160,8 @@ class Solution:
 
     def samples(self, draws: int = 100, seed: int = 0) -> dict[str, Float[np.ndarray, "draw time"]]:
         """Joint draws of the whole path, by component and output."""
+        check_count("draws", draws)
+        check_seed(seed)
         trajectory, where = self._refined
         key, start = jax.random.split(jax.random.key(seed))
         paths = sample_paths(key, trajectory, self.layout, draws)[..., 0][:, where]

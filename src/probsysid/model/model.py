@@ -26,6 +26,8 @@ from jaxtyping import Array, Float
 
 from probsysid._internal.array_types import Numbers, Scalar
 from probsysid._internal.errors import InputError, did_you_mean
+from probsysid._internal.jax_setup import check_jax
+from probsysid._internal.validation import check_mapping
 from probsysid.model.namespaces import Namespace, RecordingNamespace, used_names
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 
@@ -63,7 +65,11 @@ class Model:
     output_names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        check_jax()
+        check_mapping("coordinates", self.coordinates, "{'x': 2}")
         object.__setattr__(self, "coordinates", dict(self.coordinates))
+        check_mapping("shapes", self.shapes, "{'weights': (3,)}")
+        check_mapping("units", self.units, "{'m': 'kg'}")
         _check_coordinates(self.coordinates)
         _check_callable("dynamics", self.dynamics)
         if self.outputs is None:
@@ -151,6 +157,11 @@ class Model:
     def _outputs_program(self) -> ClosedJaxpr:
         """The operations of the outputs."""
         return self._recorded(self._measurements, len(self.physical_names) + len(self.highest_names))
+
+    @property
+    def programs(self) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+        """The operations of the dynamics and of the outputs, for files."""
+        return self._dynamics_program, self._outputs_program
 
     def _recorded(self, function: Callable[..., list[Scalar]], components: int) -> ClosedJaxpr:
         state = [jax.ShapeDtypeStruct((), float) for _ in range(components)]

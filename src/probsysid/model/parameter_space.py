@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 
 from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
+from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.packed_tree import TreeSpec
 
 Theta = Float[Array, "dimension particle"]
@@ -140,6 +141,7 @@ class ParameterSpace:
         All spaces with the same names and kinds of priors share the compiled function; a space with a prior of a kind
         that numpyro does not define has its own.  `put` moves the numbers of the priors to the devices.
         """
+        check_jax()
         if self._known:
             spec, numbers = self._packed
             return partial(_compiled, function, static, spec, put(numbers))

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.array_types import Numbers
+from probsysid._internal.memory import check_memory
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, unit_variances
@@ -24,6 +25,8 @@ def prepare(
     """
     model, layout = ode_filter.model, ode_filter.layout
     model.check_inputs(record.input_names)
+    numbers = record.samples * max(substeps, ROOM) * (len(record.inputs) + len(layout.orders))
+    check_memory(f"{record.samples} samples with {substeps} steps each", 8 * 3 * numbers)
     used = [record.input_names.index(name) for name in model.input_names]
     steps = step_lengths(record) / substeps
     derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + EXTRA_DERIVATIVES

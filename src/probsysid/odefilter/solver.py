@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid._internal.validation import choose, is_real, is_whole
+from probsysid._internal.jax_setup import check_jax
+from probsysid._internal.validation import check_algorithm, choose, is_real, is_whole
 from probsysid.model.model import Model
 from probsysid.odefilter.arrays.step import ArrayFilter
 from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, QuasiMLE
@@ -16,6 +17,9 @@ from probsysid.odefilter.unrolled.step import UnrolledFilter
 
 MAX_SMOOTHNESS = 11
 """Beyond this, the prior's factors are meaningless in double precision."""
+
+MOST_SUBSTEPS = 10_000
+"""The automatic choice ends at 32; with more than this, rounding errors add up to more than is gained."""
 
 LARGEST_UNROLLED = 12
 """Number of components up to which `UnrolledFilter` is used; above, `ArrayFilter`.
@@ -73,19 +77,33 @@ class Solver:
         if self.diffusion is None:
             object.__setattr__(self, "diffusion", diffusion)
         object.__setattr__(self, "linearisation", choose("linearisation", self.linearisation, LINEARISATIONS))
+        check_algorithm("linearisation", self.linearisation, Linearisation, "EKF1()")
         if is_real(self.diffusion):
+            if not 0 < self.diffusion < float("inf"):  # type: ignore[operator]
+                raise InputError(f"diffusion is {self.diffusion!r}; a fixed one must be positive and finite.")
             object.__setattr__(self, "diffusion", Fixed(float(self.diffusion)))  # type: ignore[arg-type]
         object.__setattr__(self, "diffusion", choose("diffusion", self.diffusion, DIFFUSIONS))
+        check_algorithm("diffusion", self.diffusion, Diffusion, "QuasiMLE()")
         if self.conditioning not in CONDITIONINGS:
             hint = did_you_mean(str(self.conditioning), CONDITIONINGS)
             raise InputError(f"conditioning is {self.conditioning!r}; it must be 'joint' or 'solver'.{hint}")
-        if self.substeps != "auto" and not (is_whole(self.substeps) and self.substeps >= 1):
-            raise InputError(f"substeps is {self.substeps!r}; it must be a whole number from 1, or 'auto'.")
+        if self.substeps != "auto" and not (is_whole(self.substeps) and 1 <= self.substeps <= MOST_SUBSTEPS):
+            raise InputError(
+                f"substeps is {self.substeps!r}; it must be a whole number from 1 to {MOST_SUBSTEPS}, or 'auto'."
+            )
         if not (is_real(self.ode_noise) and 0 <= self.ode_noise < float("inf")):
             raise InputError(f"ode_noise is {self.ode_noise!r}; it must be a finite number, 0 or more.")
         for name in ("smoothness", "model_error"):  # mappings become tuples, to be hashable
             if isinstance(getattr(self, name), Mapping):
                 object.__setattr__(self, name, tuple(getattr(self, name).items()))
+        self._check_kinds()
+
+    def _check_kinds(self) -> None:
+        given = self.smoothness
+        if not (is_real(given) or given in ("auto", "paper") or isinstance(given, tuple)):
+            raise InputError(f"smoothness is {given!r}; it must be a whole number, a mapping by coordinate, or 'auto'.")
+        if not isinstance(self.model_error, tuple):
+            raise InputError(f"model_error is {self.model_error!r}; it must map coordinates to values.")
 
     @classmethod
     def paper(cls, **changes: Any) -> "Solver":
@@ -110,6 +128,7 @@ class Solver:
 
         Unrolled up to `LARGEST_UNROLLED` components, in arrays above.
         """
+        check_jax()
         layout = self.layout(model)
         self._check_diffusion(model)
         further = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))

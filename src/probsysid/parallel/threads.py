@@ -17,6 +17,7 @@ from threading import Event
 import jax
 from jax.sharding import Mesh
 
+from probsysid._internal.validation import check_count
 from probsysid.parallel.executor import FEWEST, Executor, Result, Task, even_shards
 
 
@@ -31,6 +32,11 @@ class Threads(Executor):
 
     cores: int | None = None
     fewest: int = FEWEST
+
+    def __post_init__(self) -> None:
+        if self.cores is not None:
+            check_count("cores", self.cores)
+        check_count("fewest", self.fewest)
 
     def slices(self, particles: int) -> tuple[slice, ...]:
         available = len(jax.local_devices()) if self.cores is None else self.cores

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import xarray as xr
 
+from probsysid._internal.validation import check_count, check_seed
 from probsysid.parallel.executor import Executor
 from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.storage import settings_record
@@ -24,7 +25,10 @@ def to_inference_data(
     posterior: "Posterior", draws: int | None, log_likelihood: bool, seed: int, executor: Executor
 ) -> az.InferenceData:
     """Equally weighted draws by resampling; one chain, for independent draws have no order."""
-    chosen = draw_indices(posterior.weights, draws or len(posterior.weights), seed)
+    if draws is not None:
+        check_count("draws", draws)
+    check_seed(seed)
+    chosen = draw_indices(posterior.weights, len(posterior.weights) if draws is None else draws, seed)
     groups: dict[str, Any] = {
         "posterior": {name: _chain(value[..., chosen]) for name, value in posterior.values.items()}
     }

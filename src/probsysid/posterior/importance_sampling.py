@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from probsysid._internal.errors import InputError, SamplingError
 from probsysid._internal.statistics import effective_sample_size, ess_of_weights, log_mean_exp, log_sum_exp
-from probsysid._internal.validation import is_whole
+from probsysid._internal.validation import check_seed, is_whole
 from probsysid.parallel.executor import Executor
 from probsysid.posterior.diagnostics.sampling_check import check_populations
 from probsysid.posterior.diagnostics.solver_check import UNRELIABLE, smoothed
@@ -88,8 +88,9 @@ def refine(
     first_fit, second_fit = first_fit or close_proposal, second_fit or wide_proposal
     if not is_whole(draws) or draws < FEWEST:
         raise InputError(f"draws is {draws!r}; it must be a whole number, {FEWEST} or more.")
+    check_seed(seed)
     if not posterior.records:
-        raise InputError("this posterior was loaded without its records; more draws need them.")
+        raise InputError("this posterior has no records, which more draws need; load it with records=...")
     target = LogTarget.of(posterior, executor)
     random = np.random.default_rng([seed, 6])
     count = -(-draws // PARTS) * PARTS

@@ -3,7 +3,7 @@
 The class is thin: each method is a function of the module that its docstring or import names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from probsysid._internal.statistics import ess_of_weights, log_mean_exp
 from probsysid.data.record import Record
+from probsysid.model.model import Model
 from probsysid.model.priors import Prior
 from probsysid.parallel.default import default_executor
 from probsysid.posterior import predict, storage, summaries
@@ -204,13 +205,23 @@ class Posterior:
         storage.save(self, path)
 
     @classmethod
-    def load(cls, path: str | Path, *, setup: Setup | None = None) -> "Posterior":
-        """Read what `save` wrote.
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        model: Model | None = None,
+        records: Record | Sequence[Record] | None = None,
+        setup: Setup | None = None,
+    ) -> "Posterior":
+        """Read what `save` wrote.  A file holds data and no code: it can be read whoever it comes from.
 
-        Numbers are read at once.  The model is stored as Python code (cloudpickle) and restored only when something
-        needs it, such as `simulate`: do that with files you trust.
+        Args:
+            model: in place of the stored one.  Models of studies are stored by their equations, others by the list of
+                their operations; a model with a loop, or with a derivative of its own, is not stored.
+            records: in place of the stored ones.  Records with an input that is a function are not stored.
+            setup: in place of the stored problem and solver, for priors of classes that numpyro does not define.
         """
-        return cls(**storage.load(path, setup))
+        return cls(**storage.load(path, setup, model, records))
 
     def __repr__(self) -> str:
         error = f" +- {self.log_evidence_error:.2g}" if np.isfinite(self.log_evidence_error) else ""

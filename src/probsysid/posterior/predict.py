@@ -8,6 +8,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from probsysid._internal.statistics import weighted_quantile
+from probsysid._internal.validation import check_count, check_kind, check_level, check_mapping, check_seed
 from probsysid.data.record import Record
 from probsysid.model.initial_state import initial_moments
 from probsysid.model.priors import Prior
@@ -28,6 +29,15 @@ def simulate_posterior(
     seed: int,
 ) -> Simulation:
     """Every particle in free run on a record; the arguments are those of `Posterior.simulate`."""
+    check_kind("record", record, Record, "make one with probsysid.Record(...)")
+    check_seed(seed)
+    check_count("skip", skip, 0)
+    if particles is not None:
+        check_count("particles", particles)
+    if steps is not None:
+        check_count("steps", steps)
+    if initial is not None:
+        check_mapping("initial", initial, "{'x': 1.0}")
     model = posterior.setup.problem.model
     weights = posterior.weights
     chosen = np.arange(len(weights)) if particles is None else draw_indices(weights, particles)
@@ -43,6 +53,7 @@ def predict(
     posterior: "Posterior", record: Record, level: float, initial: Mapping[str, Prior] | None, seed: int
 ) -> xr.Dataset:
     """Mean and band of predicted measurements; the arguments are those of `Posterior.predict`."""
+    check_level("level", level)
     simulation = posterior.simulate(record, initial=initial, seed=seed)
     random = np.random.default_rng([seed, 4])
     variables: dict[str, Any] = {}

@@ -1,13 +1,15 @@
 """How a posterior was computed: the run's settings as typed fields, and the problem behind it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-
-import cloudpickle
+from typing import Any
 
 from probsysid._internal.errors import InputError
+from probsysid.model.model import Model
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
+from probsysid.posterior.stored_setup import can_decode, decode_setup, encode_setup
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,18 @@ class RunSettings:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """The problem and the solver; those of a saved posterior are unpickled when they are first asked for."""
+    """The problem and the solver; those of a saved posterior are rebuilt from data when they are first asked for."""
 
     given: tuple[Problem, Solver] | None = None
-    pickled: bytes | None = field(default=None, repr=False)
+    stored: Mapping[str, Any] | None = field(default=None, repr=False)
+    """Data of `stored_setup.encode_setup`."""
+    model: Model | None = None
+    """In place of the stored one."""
 
     @property
     def known(self) -> bool:
         """Whether there is a problem."""
-        return self.given is not None or self.pickled is not None
+        return self.given is not None or (self.stored is not None and can_decode(dict(self.stored), self.model))
 
     @property
     def problem(self) -> Problem:
@@ -69,14 +74,17 @@ class Setup:
     def solver(self) -> Solver:
         return self._loaded[1]
 
-    def to_bytes(self) -> bytes | None:
-        """Pickled, for files."""
-        return cloudpickle.dumps(self.given) if self.given is not None else self.pickled
+    def data(self) -> Mapping[str, Any] | None:
+        """For files."""
+        return encode_setup(*self.given) if self.given is not None else self.stored
 
     @cached_property
     def _loaded(self) -> tuple[Problem, Solver]:
         if self.given is not None:
             return self.given
-        if self.pickled is None:
+        if self.stored is None:
             raise InputError("this posterior was saved without its model; load it with setup=...")
-        return cloudpickle.loads(self.pickled)
+        try:
+            return decode_setup(dict(self.stored), self.model)
+        except InputError as error:
+            raise InputError(f"this posterior has no model: {str(error).rstrip('.')}.") from None

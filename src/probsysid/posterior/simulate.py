@@ -18,7 +18,9 @@ from jax import lax
 from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.statistics import weighted_quantile
+from probsysid._internal.validation import check_level
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.odefilter.filter import map_blocks
@@ -74,6 +76,7 @@ class Simulation:
     def band(self, level: float = 0.9, output: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of an interval that holds `level` of the posterior, at every sample."""
         values = self.outputs[self._output(output)]
+        check_level("level", level)
         low, high = weighted_quantile(values, self.weights, [(1 - level) / 2, (1 + level) / 2])
         return low, high
 
@@ -136,6 +139,7 @@ def simulate(
     steps: int | None = None,
 ) -> tuple[dict[str, Float[np.ndarray, "particle sample"]], int, float]:
     """Outputs of every particle at every sample, the number of steps per sample, and the estimated relative error."""
+    check_jax()
     model.check_inputs(record.input_names)
     pilots = jax.tree.map(lambda leaf: leaf[..., :PILOTS], (dict(parameters), initial))
     error = float("nan")

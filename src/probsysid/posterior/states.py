@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.validation import check_count, check_index, check_seed
 from probsysid.data.record import Record
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.step import as_array_filter
@@ -67,7 +68,10 @@ def _mixture_sd(means: Any, sds: Any) -> np.ndarray:
 def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int) -> States:
     """Smoothed states of a posterior on a training record; the arguments are those of `Posterior.states`."""
     if not posterior.records:
-        raise InputError("this posterior was loaded without its records; states need them.")
+        raise InputError("this posterior has no records, which states need; load it with records=...")
+    check_index("record", record, len(posterior.records))
+    check_count("draws", draws)
+    check_seed(seed)
     problem, solver, data = posterior.setup.problem, posterior.setup.solver, posterior.records[record]
     ode_filter = solver.ode_filter(problem.model, data.jump_order)
     theta = jnp.asarray(posterior.theta[:, draw_indices(posterior.weights, draws, seed)])

@@ -8,6 +8,7 @@ import pandas as pd
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.statistics import weighted_moments, weighted_quantile
+from probsysid._internal.validation import check_level
 from probsysid.model.fingerprint import describe_prior
 from probsysid.model.problem import Problem
 
@@ -27,6 +28,7 @@ def sd(posterior: "Posterior", name: str) -> float:
 
 def quantile(posterior: "Posterior", name: str, level: float | list[float]) -> Any:
     """Posterior quantiles of a quantity: a number for one level, an array for several."""
+    check_level("level", level)
     found = weighted_quantile(_column(posterior, name), posterior.weights, level)
     return float(found) if np.ndim(level) == 0 else found
 

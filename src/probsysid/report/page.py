@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import write_atomically
+from probsysid._internal.validation import checked_target
 from probsysid._version import __version__
 from probsysid.report import sections
 from probsysid.report.html.rendering import InteractiveFigures, render_page
@@ -24,13 +25,13 @@ def write_posterior_page(
     path: str | Path, posterior: "Posterior", *, title: str | None = None, draws: int = 200
 ) -> None:
     """Write the report of a posterior on its training records."""
-    write_page(Path(path), posterior_content(posterior, title=title, draws=draws))
+    write_page(checked_target(path), posterior_content(posterior, title=title, draws=draws))
 
 
 def posterior_content(posterior: "Posterior", *, title: str | None = None, draws: int = 200) -> Content:
     """A posterior with smoothed states and free runs of `draws` particles on each of its training records."""
     if not posterior.records:
-        raise InputError("this posterior was loaded without its records; a report needs them.")
+        raise InputError("this posterior has no records, which a report needs; load it with records=...")
     model, name = posterior.setup.problem.model, posterior.settings.model
     data, states, runs = [], {}, []
     for index, record in enumerate(posterior.records):

@@ -2,19 +2,18 @@
 
 import io
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from probsysid._internal.errors import InputError
-from probsysid._internal.files import read_bytes
+from probsysid._internal.files import DamagedFile, read_bytes, sealed, unsealed
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation
 
-FORMAT = 4
+FORMAT = 5
 
 
 def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np.ndarray] | None = None) -> bytes:
@@ -46,26 +45,34 @@ def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np
     }
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays, **{f"extra_{k}": v for k, v in (extra or {}).items()})
-    return buffer.getvalue()
+    return sealed(buffer.getvalue())
 
 
 def unpack(path: Path, fingerprint: str | None = None) -> tuple[IBISState, History, dict[str, np.ndarray]]:
     """The run in a file; raises unless it belongs to this problem, with these data, settings and seed."""
     try:
-        with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = _arrays(unsealed(read_bytes(path)))
         scalars: dict[str, Any] = json.loads(bytes(arrays["scalars"]).decode())
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        found = scalars["format"]
+    except (DamagedFile, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
-    if scalars["format"] != FORMAT:
-        raise InputError(f"{path} has checkpoint format {scalars['format']}; this version reads {FORMAT}.")
+    if found != FORMAT:
+        raise InputError(f"{path} has checkpoint format {found}; this version reads {FORMAT}.")
     if fingerprint is not None and scalars["fingerprint"] != fingerprint:
         raise InputError(
             f"the checkpoint {path} belongs to another problem: the model, priors, data, settings or seed differ. "
             "Remove it to start anew, or choose another file."
         )
+    try:
+        return _run(arrays, scalars)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError(f"{path} is not a checkpoint, or is damaged ({error}).") from None
+
+
+def _run(arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> tuple[IBISState, History, dict[str, np.ndarray]]:
+    """The state of a run, its history, and further arrays."""
+    if arrays["theta"].shape[1:] != arrays["log_weights"].shape:
+        raise ValueError("particles and weights differ in number")
     run = IBISState(
         samples=scalars["samples"],
         theta=arrays["theta"],
@@ -85,3 +92,11 @@ def unpack(path: Path, fingerprint: str | None = None) -> tuple[IBISState, Histo
     history = History(run.islands, [arrays["ess"]], [arrays["evidence"]], rejuvenations, rebased)
     extra = {name.removeprefix("extra_"): value for name, value in arrays.items() if name.startswith("extra_")}
     return run, history, extra
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except Exception as error:  # NumPy and zipfile raise a dozen types on what is not their own
+        raise DamagedFile(f"it is not an archive of arrays: {type(error).__name__}") from None

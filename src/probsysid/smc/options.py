@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid._internal.validation import choose, is_real, is_whole
+from probsysid._internal.validation import check_algorithm, choose, is_real, is_whole
 from probsysid.smc import moves
 from probsysid.smc.moves import IndependentMH, Move, RandomWalk
-from probsysid.smc.proposals import StudentTMixture
+from probsysid.smc.proposals import MomentMatchedT, StudentTMixture
 from probsysid.smc.resampling import SCHEMES, Multinomial, Resampling, Systematic
 
 MOVES: dict[str, Move] = {
@@ -17,6 +17,9 @@ MOVES: dict[str, Move] = {
     "mixture": IndependentMH(StudentTMixture()),
     "random-walk": RandomWalk(),
 }
+ALGORITHMS = (IndependentMH, RandomWalk, MomentMatchedT, StudentTMixture, *map(type, SCHEMES.values()))
+"""Classes that settings are made of; objects of other classes are code of the user."""
+
 PATHS = ("data", "likelihood")
 
 SMALLEST = 8
@@ -68,6 +71,10 @@ class Sampler:
     def __post_init__(self) -> None:
         object.__setattr__(self, "move", choose("sampler: move", self.move, MOVES))
         object.__setattr__(self, "resampling", choose("sampler: resampling", self.resampling, SCHEMES))
+        check_algorithm("sampler: move", self.move, Move, "probsysid.smc.moves.IndependentMH()")
+        check_algorithm("sampler: resampling", self.resampling, Resampling, "probsysid.smc.resampling.Systematic()")
+        if not isinstance(self.cross_fit, bool):
+            raise InputError(f"sampler: cross_fit is {self.cross_fit!r}; it must be True or False.")
         for name, least in (("particles", 2), ("islands", 1), ("max_moves", 1), ("chain", 1)):
             value = getattr(self, name)
             if not is_whole(value) or value < least:
@@ -116,7 +123,7 @@ class Sampler:
     def _check_divisible(self) -> None:
         if self.particles % (self.islands * self.chain):
             unit = self.islands * self.chain
-            nearest = max(unit, round(self.particles / unit) * unit)
+            nearest = max(2 * unit, round(self.particles / unit) * unit)  # at least two in every island
             raise InputError(
                 f"sampler: {self.particles} particles do not divide into {self.islands} islands"
                 f"{f' with chains of {self.chain}' if self.chain > 1 else ''}; take {nearest}."

@@ -7,13 +7,13 @@ import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.data.record import Record
+from probsysid.model.equations import Equation, parse
 from probsysid.model.model import Model
+from probsysid.model.model_equations import ModelEquations
 from probsysid.model.problem import Problem, default_noise
 from probsysid.odefilter.solver import Solver
 from probsysid.study.catalogue import look_up
-from probsysid.study.equations import Equation, parse
 from probsysid.study.mistakes import Mistakes
-from probsysid.study.model_equations import ModelEquations
 from probsysid.study.name_checks import (
     check_catalogue,
     check_coordinates,

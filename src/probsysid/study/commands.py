@@ -4,8 +4,8 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import UNWRITTEN, unwritten
+from probsysid._internal.interrupts import STOPPED, stop_on_signals
 from probsysid.study.catalogue import NAMES
 
 if TYPE_CHECKING:
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
 
 UNTRUSTED = 4
 """Exit code of a fit whose sampling is not to be trusted; everything is written."""
-
-STOPPED = 130
-"""Exit code of a stopped run, the shells' own for Ctrl-C."""
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file.", metavar="STUDY.toml", show_default=False)]
 
@@ -57,7 +56,8 @@ def fit(
     The folder holds report.html (one page to send on), summary.csv and summary.json (the numbers), posterior.nc (all
     particles), figures, the study as used and a log.  A run that is stopped with Ctrl-C goes on with --resume.
 
-    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 4 not to be trusted, 130 stopped.
+    Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 3 nothing more can be written (a full
+    disk), 4 not to be trusted, 130 stopped.
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
@@ -86,26 +86,37 @@ def fit_study(
     target = out or default_folder(study)
     if json_file is not None and str(json_file) != "-":
         output_folder.check_file(json_file)
-    again = _resume_command(study, particles, seed, out)
-    output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
-    say = (lambda _: None) if quiet else _say
-    try:
-        with _terminated_is_stopped():
-            results = run.fit(resolved, tables, target, progress=not quiet, say=say, notice=notice)
-    except KeyboardInterrupt:
-        typer.echo(f"\nStopped. To go on: {again}", err=True)
-        raise typer.Exit(STOPPED) from None
+    with output_folder.held(target), _told_how_to_go_on(_resume_command(study, particles, seed, out)) as between:
+        output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
+        say = (lambda _: None) if quiet else _say
+        results = run.fit(resolved, tables, target, progress=not quiet, say=say, between=between, notice=notice)
     _write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
     if not quiet and str(json_file) != "-":
         show_results(results)
         typer.echo(f"Results in {target}; open {target / 'report.html'}")
+    if not (target / "report.html").exists():
+        typer.echo(f"probsysid: there is no report.html; log.txt says why. Then: probsysid report {target}", err=True)
     _end_untrusted(results)
+
+
+@contextmanager
+def _told_how_to_go_on(again: str) -> Iterator[Callable[[], None]]:
+    """End a command that is stopped or cannot write with the command that resumes it; yields what looks for a stop."""
+    try:
+        with stop_on_signals(signal.SIGTERM, insist=True) as request:
+            yield request.check
+    except KeyboardInterrupt:
+        typer.echo(f"\nStopped. To go on: {again}", err=True)
+        raise typer.Exit(STOPPED) from None
+    except OSError as error:
+        typer.echo(f"probsysid: {unwritten(error)} Once that is solved, go on: {again}", err=True)
+        raise typer.Exit(UNWRITTEN) from None
 
 
 def _write_summary(text: str, path: Path | None) -> None:
     """To a file, or to the terminal for `-`."""
     if path is not None and str(path) != "-":
-        path.write_text(text + "\n")
+        path.write_text(text + "\n", encoding="utf-8")
     elif path is not None:
         typer.echo(text)
 
@@ -152,7 +163,7 @@ def new(
     if path.exists():
         raise InputError(f"{path} exists already; choose another name.")
     text, remarks = new_study(path, data, model, masses)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     for remark in remarks:
         typer.echo(f"- {remark}")
     typer.echo(f"Wrote {path}. Look through it, then: probsysid check {shlex.quote(str(path))}")
@@ -215,8 +226,9 @@ def report(
     path = out or results / "report.html"
     if out is not None:
         output_folder.check_file(path)
-    resolved, _, found = run.load_results(results)
-    write_study_page(path, resolved, found, (results / "study.toml").read_text())
+    with output_folder.held(results) if out is None else nullcontext():
+        resolved, _, found = run.load_results(results)
+        write_study_page(path, resolved, found, (results / "study.toml").read_text(encoding="utf-8"))
     typer.echo(f"Wrote {path}")
 
 
@@ -241,20 +253,6 @@ def _resume_command(study: Path, particles: int | None, seed: int | None, out: P
     command += [] if particles is None else ["--particles", str(particles)]
     command += [] if seed is None else ["--seed", str(seed)]
     return shlex.join([*command, "--resume"])
-
-
-@contextmanager
-def _terminated_is_stopped() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that it leaves a checkpoint."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def show_results(results: "list[CandidateResult]") -> None:

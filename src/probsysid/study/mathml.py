@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from html import escape
 
+from probsysid.model.equations import Binary, Call, Equation, Minus, Node, Number, Symbol
 from probsysid.model.model import derivative_name
-from probsysid.study.equations import Binary, Call, Equation, Minus, Node, Number, Symbol
 
 _NAMES = (
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"),

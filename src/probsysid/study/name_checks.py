@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from probsysid._internal.errors import did_you_mean
+from probsysid.model.equations import EquationError
+from probsysid.model.model_equations import ModelEquations
 from probsysid.study.catalogue import look_up
-from probsysid.study.equations import EquationError
 from probsysid.study.mistakes import Mistakes
-from probsysid.study.model_equations import ModelEquations
 from probsysid.study.priors import Prior
 from probsysid.study.records import data_key
 from probsysid.study.schema import ModelSection, ParameterSection, Study

@@ -7,10 +7,11 @@ inside it, which is moved into place when it is complete.
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.files import locked
 
 MARK = "summary.json"
 """The file that marks a folder of results."""
@@ -21,11 +22,28 @@ def unfinished(out: Path) -> Path:
     return out.with_name(out.name + ".unfinished")
 
 
+@contextmanager
+def held(out: Path) -> Iterator[None]:
+    """Keep every other run away from `out`, from the first check to the last file."""
+    if not out.name:
+        raise InputError(f"{str(out)!r} is not a folder that can be replaced; name another with --out.")
+    with ExitStack() as stack:
+        with _unwritable(out):
+            refusal = f"another run is writing to {out}; wait for it, or choose another folder with --out."
+            real = Path(os.path.realpath(out))  # one lock for all names of a folder
+            stack.enter_context(locked(real.with_name(f".{real.name}"), refusal))
+        yield
+
+
 def check_free(out: Path, *, resume: bool, overwrite: bool, ask: Callable[[str], bool]) -> None:
     """Raise unless results may be written to `out`."""
     with _unwritable(out):
         _check_free(out, resume, overwrite, ask)
         _try_folder(unfinished(out))
+        if os.path.ismount(out):
+            raise InputError(
+                f"{out} cannot be replaced, since a disk is mounted there; choose a folder in it with --out."
+            )
 
 
 def check_file(path: Path) -> None:
@@ -35,8 +53,11 @@ def check_file(path: Path) -> None:
             raise InputError(f"{path} is a folder; name a file.")
         if not path.absolute().parent.is_dir():
             raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"{path} is a link to {os.readlink(path)}, which does not exist; name another file.")
         there = path.exists()
-        path.open("ab").close()
+        if path.is_file() or not there:  # opening a pipe would wait for its reader
+            path.open("ab").close()
         if not there:
             path.unlink()
 
@@ -63,6 +84,10 @@ def _try_folder(left: Path) -> None:
 
 
 def _check_free(out: Path, resume: bool, overwrite: bool, ask: Callable[[str], bool]) -> None:
+    if out.is_symlink() and not out.exists():
+        raise InputError(
+            f"{out} is a link to {os.readlink(out)}, which does not exist; choose another folder with --out."
+        )
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; choose another folder with --out.")
     if out.exists() and any(out.iterdir()):

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from probsysid._internal.figure_text import literal_labels
 from probsysid.data.record import Record
 from probsysid.model.initial_state import gaussian_moments
 from probsysid.model.model import Model
@@ -311,5 +312,6 @@ def draw_prior(candidate: CandidateModel, simulations: list[PriorSimulation], pa
             axis.set_ylim(centre - 20 * reach, centre + 20 * reach)
     axes[0, 0].legend(frameon=False, fontsize="small", ncols=3, loc="upper right")
     axes[-1, 0].set_xlabel("time [s]")
+    literal_labels(figure)
     figure.savefig(path, dpi=120)
     plt.close(figure)

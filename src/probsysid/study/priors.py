@@ -5,6 +5,7 @@ Arguments are numbers or expressions of numbers; like equations, they are parsed
 
 import ast
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid.study.equations import EquationError, parse
+from probsysid.model.equations import EquationError, parse
 
 REQUIRED = object()
 
@@ -80,7 +81,9 @@ class Prior:
 def parse_prior(text: str) -> Prior:
     """Parse the text of a prior."""
     try:
-        node = ast.parse(text.strip(), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)
+            node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(f"{_short(text)} is not a prior; write one such as 'LogNormal(0, 1)', or a number.") from None
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

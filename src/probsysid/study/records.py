@@ -1,5 +1,6 @@
 """The records of a study: read from its data files, with their training and test ranges."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ class StudyRecord:
     skip: int
     """Samples at the start of the test range that are simulated but not scored."""
     notes: tuple[str, ...]
+    sha256: str
+    """Digest of the file as it was read."""
 
     @property
     def name(self) -> str:
@@ -89,7 +92,8 @@ def _read_one(key: str, section: DataSection, folder: Path, tables: dict[TableKe
         notes = (*notes, *_overlap(train, test))
     if test is not None and skip >= test.stop - test.start:
         raise InputError(f"test.skip is {skip}; the test range has only {test.stop - test.start} samples.")
-    return StudyRecord(key, section, path, record, train, test, skip, notes)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return StudyRecord(key, section, path, record, train, test, skip, notes, digest)
 
 
 def _channels(sections: Mapping[str, ChannelSection]) -> dict[str, Channel]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from probsysid.model.model_equations import ModelEquations
 from probsysid.report.page import write_page
 from probsysid.report.views import Content, DataView, ModelView, RunView
 from probsysid.study.mathml import equation_of_motion, output_equation
@@ -28,16 +29,20 @@ def write_study_page(
     write_page(path, content)
 
 
-def model_view(result: CandidateResult) -> ModelView:
-    """One model with its equations typeset, and its free runs that stayed finite."""
-    candidate, formulas = result.candidate, result.candidate.formulas
+def typeset(formulas: ModelEquations) -> list[str]:
+    """The equations of motion and of the outputs, as MathML."""
     coordinates = formulas.coordinates
     motion = [equation_of_motion(c, coordinates[c], e, coordinates) for c, e in formulas.equations.items()]
-    outputs = [output_equation(name, e, coordinates) for name, e in formulas.outputs.items()]
+    return [*motion, *(output_equation(name, e, coordinates) for name, e in formulas.outputs.items())]
+
+
+def model_view(result: CandidateResult) -> ModelView:
+    """One model with its equations typeset, and its free runs that stayed finite."""
+    candidate = result.candidate
     return ModelView(
         name=candidate.name,
         posterior=result.posterior,
-        equations=[*motion, *outputs],
+        equations=typeset(candidate.formulas),
         parameters=list(candidate.parameters),
         descriptions=candidate.descriptions,
         fixed={n: (s.fixed, s.unit) for n, s in candidate.parameters.items() if s.fixed is not None},

@@ -1,6 +1,5 @@
 """Results of a study: what each model gave, the comparison by evidence, and the summary for other programs."""
 
-import hashlib
 import platform
 import time as clock
 from collections.abc import Sequence
@@ -113,7 +112,7 @@ def _describe(item: StudyRecord) -> dict[str, Any]:
     return {
         "name": item.name,
         "file": str(item.section.file),
-        "sha256": hashlib.sha256(item.path.read_bytes()).hexdigest(),
+        "sha256": item.sha256,
         "samples": record.samples,
         "dt": record.dt,
         "train": None if item.train is None else [item.train.start, item.train.stop],

@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 import time as clock
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from probsysid._internal.errors import InputError, SamplingError, said_later
+from probsysid.data.readers.table import first_line
 from probsysid.inference.identify import Notice, identify
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.settings import Setup
@@ -27,6 +29,9 @@ from probsysid.study.toml_writer import to_toml
 
 Say = Callable[[str], None]
 Value = TypeVar("Value")
+
+LONGEST_STEM = 60
+"""Bytes of a record's or output's name in the name of a figure; file systems allow 255 for all of it."""
 
 
 def load_study(path: Path, changes: dict[str, Any] | None = None) -> tuple[ResolvedStudy, dict[str, Any]]:
@@ -45,20 +50,24 @@ def fit(
     *,
     progress: bool,
     say: Say,
+    between: Callable[[], None] = lambda: None,
     notice: Notice | None = None,
 ) -> list[CandidateResult]:
-    """Identify every model of the study and write the folder.
+    """Identify every model of the study and write the folder; `between` is called between its steps, and may raise.
 
     Checkpoints stay in `OUT.unfinished` until the folder is complete, so that a stopped run can resume.  A run that
     cannot succeed (every particle lost) leaves nothing.  `notice` is called as by `identify`.
     """
+    _rehearse(resolved, tables, out)
     left = output_folder.unfinished(out)
     fresh = not left.exists()
     left.mkdir(parents=True, exist_ok=True)
-    log = Log(left / "log.txt", say)
+    log = Log(left / "log.txt", say, between)
     log.head(resolved)
     try:
         posteriors = [_identify(resolved, each, left, progress, log, notice) for each in resolved.candidates]
+        results = [work_out(resolved, c, p, log.say) for c, p in zip(resolved.candidates, posteriors, strict=True)]
+        between()
     except (SamplingError, InputError) as error:
         if fresh or isinstance(error, SamplingError):
             shutil.rmtree(left, ignore_errors=True)
@@ -66,11 +75,11 @@ def fit(
     except KeyboardInterrupt:
         log.note("stopped")
         raise
-    results = [work_out(resolved, c, p, log.say) for c, p in zip(resolved.candidates, posteriors, strict=True)]
-    with output_folder.complete(out) as partial:
-        write_results(resolved, tables, results, partial, out)
+    with output_folder.complete(out) as folder:
+        for sentence in write_results(resolved, tables, results, folder, out):
+            log.tell(sentence)
         log.note(f"results in {out}")
-        shutil.copyfile(log.path, partial / "log.txt")
+        shutil.copyfile(log.path, folder / "log.txt")
     shutil.rmtree(left, ignore_errors=True)
     return results
 
@@ -181,28 +190,45 @@ def _attempt(work: Callable[[], Value]) -> Value | Exception:
 
 
 def write_results(
-    resolved: ResolvedStudy, tables: dict[str, Any], results: list[CandidateResult], partial: Path, out: Path
-) -> None:
-    """Write every file of the folder; with several models, each gets a subfolder."""
+    resolved: ResolvedStudy, tables: dict[str, Any], results: list[CandidateResult], folder: Path, out: Path
+) -> list[str]:
+    """Write every file of the folder; with several models, each gets a subfolder.
+
+    Numbers come first.  What cannot be drawn after that is returned as sentences, and the numbers stay.
+    """
     from probsysid.study.report_views import write_study_page  # Bokeh takes long to import
 
-    as_used = _as_used(resolved, tables, out)
-    (partial / "study.toml").write_text(to_toml(as_used))
-    for result in results:
-        place = partial if len(results) == 1 else partial / result.candidate.name
+    study = used_study(resolved, tables, out)
+    (folder / "study.toml").write_text(study, encoding="utf-8")
+    places = [folder if len(results) == 1 else folder / result.candidate.name for result in results]
+    for result, place in zip(results, places, strict=True):
         place.mkdir(exist_ok=True)
         result.posterior.save(place / "posterior.nc")
         result.table().to_csv(place / "summary.csv")
         result.posterior.history.table().to_csv(place / "rejuvenations.csv", index=False)
-        _figures(result, place / "figures")
     if len(results) > 1:
-        comparison(results).to_csv(partial / "comparison.csv")
-    (partial / "summary.json").write_text(json.dumps(summary(resolved, results), indent=2, allow_nan=False))
-    write_study_page(partial / "report.html", resolved, results, to_toml(as_used))
+        comparison(results).to_csv(folder / "comparison.csv")
+    content = json.dumps(summary(resolved, results), indent=2, allow_nan=False)
+    (folder / output_folder.MARK).write_text(content, encoding="utf-8")
+    drawings = [drawing for pair in zip(results, places, strict=True) for drawing in _figures(*pair)]
+    page = folder / "report.html"
+    drawings.append((page, lambda: write_study_page(page, resolved, results, study)))
+    return [sentence for path, draw in drawings if (sentence := _drawn(path, draw))]
 
 
-def _as_used(resolved: ResolvedStudy, tables: dict[str, Any], out: Path) -> dict[str, Any]:
-    """The study's tables, with paths of data files relative to the folder of results."""
+def _drawn(path: Path, draw: Callable[[], object]) -> str:
+    """A sentence about what went wrong, or none: after a long run, a picture must not lose the numbers."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        draw()
+    except Exception as error:
+        path.unlink(missing_ok=True)
+        return f"{path.name} could not be drawn ({first_line(error)})"
+    return ""
+
+
+def used_study(resolved: ResolvedStudy, tables: dict[str, Any], out: Path) -> str:
+    """The study as used, with paths of data files relative to the folder of results."""
 
     def moved(section: dict[str, Any]) -> dict[str, Any]:
         file = Path(section["file"])
@@ -211,38 +237,70 @@ def _as_used(resolved: ResolvedStudy, tables: dict[str, Any], out: Path) -> dict
         return {**section, "file": os.path.relpath(resolved.path.absolute().parent / file, out.absolute())}
 
     data = tables["data"]
-    return {**tables, "data": [moved(s) for s in data] if isinstance(data, list) else moved(data)}
+    used = {**tables, "data": [moved(s) for s in data] if isinstance(data, list) else moved(data)}
+    text = to_toml(used)
+    if tomllib.loads(text) != used:
+        raise InputError(f"{resolved.path} cannot be written again as TOML; simplify its keys and texts.")
+    return text
 
 
-def _figures(result: CandidateResult, place: Path) -> None:
+def _rehearse(resolved: ResolvedStudy, tables: dict[str, Any], out: Path) -> None:
+    """Write in memory what does not depend on the results, so that it cannot fail after a long run."""
+    from probsysid.study.report_views import typeset
+
+    used_study(resolved, tables, out)
+    for candidate in resolved.candidates:
+        typeset(candidate.formulas)
+
+
+def _figures(result: CandidateResult, place: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
+    """The path of every figure, and what draws it."""
     from probsysid.report.figures import plot_fit, plot_marginals
 
-    place.mkdir()
-    _attempt(lambda: plot_marginals(result.posterior, place / "marginals.png"))
-    for run in result.runs:
+    folder = place / "figures"
+    path = folder / "marginals.png"
+    yield path, partial(plot_marginals, result.posterior, path)
+    for index, run in enumerate(result.runs):
         for which in ("train", "test"):
             part = run.part(which)
             if part is None or not run.finite:
                 continue
             for output in part.scored:
-                stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(run.measured.name).stem)
-                plot_fit(part, place / f"fit-{stem}-{which}-{output}.png", output=output)
+                stem = _stem(run.measured.name, index)
+                path = folder / f"fit-{stem}-{which}-{_stem(output, index)}.png"
+                yield path, partial(plot_fit, part, path, output=output)
+
+
+def _stem(name: str, index: int) -> str:
+    """A name as part of a file's name, on any file system."""
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).stem)
+    return (
+        stem
+        if len(stem.encode()) <= LONGEST_STEM
+        else f"{stem.encode()[:LONGEST_STEM].decode(errors='ignore')}-{index}"
+    )
 
 
 class Log:
     """A log file with time stamps; some lines also go to the terminal."""
 
-    def __init__(self, path: Path, say: Say):
+    def __init__(self, path: Path, say: Say, between: Callable[[], None]):
         self.path = path
         self._say = say
+        self._between = between
 
     def note(self, text: str) -> None:
         """Write a line to the file."""
-        with open(self.path, "a") as file:
+        with open(self.path, "a", encoding="utf-8") as file:
             file.write(f"{clock.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
 
     def say(self, text: str) -> None:
-        """Write a line to the file and to the user."""
+        """Write a line to the file and to the user; a run may be stopped here."""
+        self.tell(text)
+        self._between()
+
+    def tell(self, text: str) -> None:
+        """Write a line to the file and to the user, where a run may not be stopped."""
         self.note(text)
         self._say(text)
 

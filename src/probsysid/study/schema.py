@@ -12,9 +12,9 @@ from probsysid._internal.errors import InputError
 from probsysid._internal.validation import is_real, is_whole
 from probsysid.data.intersample import Word
 from probsysid.data.readers.sample_times import SECONDS
+from probsysid.model.equations import CONSTANTS, FUNCTIONS, Equation, EquationError, parse
 from probsysid.model.model import MAX_ORDER
 from probsysid.study.catalogue import look_up
-from probsysid.study.equations import CONSTANTS, FUNCTIONS, Equation, EquationError, parse
 from probsysid.study.priors import Prior, parse_prior
 
 MOST_PARTICLES = 10_000_000

@@ -31,6 +31,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"there is no study {path}.{near}")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a study file.")
+    if not path.is_file():
+        raise InputError(f"{path} is not a file that is stored; a study cannot be read from a pipe or a device.")
     if path.stat().st_size > MAX_FILE:
         raise InputError(f"{path} has {path.stat().st_size} bytes; is it a study file?")
     try:

@@ -44,7 +44,7 @@ def _value(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+    if isinstance(value, float) and abs(value) < 1e15 and value == int(value):
         return f"{value:.1f}"
     if isinstance(value, int | float):
         return repr(value)

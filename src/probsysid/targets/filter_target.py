@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
+from probsysid._internal.memory import check_memory
 from probsysid._internal.packed_tree import TreeSpec
 from probsysid.model.parameter_space import ParameterSpace, Theta
 from probsysid.model.particle import Particle
@@ -62,6 +63,10 @@ class PreparedParticles(NamedTuple):
     log_prior: Float[Array, " particle"]
 
 
+BYTES_PER_PARTICLE = 10_000
+"""Of small models: a hundred thousand take a gigabyte."""
+
+
 class FilterTarget(ABC):
     """Energies from the ODE filter, over records one after the other."""
 
@@ -76,6 +81,7 @@ class FilterTarget(ABC):
         batching: Batching = Batching(),
     ):
         """`substeps` overrides the solver's number of integration steps per sampling interval."""
+        check_memory(f"{particles} particles", BYTES_PER_PARTICLE * particles)
         self.problem = problem
         self.solver = solver
         self.particles = particles

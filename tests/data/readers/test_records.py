@@ -28,7 +28,7 @@ def test_scale_offset_and_missing_outputs(tmp_path: Path) -> None:
         ("a.csv", "# c\n\nt,F,x\n0,1,2\n\n1,broken,2\n", r"column 'F' has 'broken' at line 6"),
         ("a.csv", "t,F,x\n0,1,2\n1,,2\n", r"column 'F' has no value at line 3; an input must be known"),
         ("a.csv", "t,F,x\n0,1,2\n1,inf,2\n", r"column 'F' has inf at line 3"),
-        ("a.csv", "t,F,x\n0,1,2\n1,1,-inf\n", r"output 'position' is -inf at sample 1"),
+        ("a.csv", "t,F,x\n0,1,2\n1,1,-inf\n", r"column 'x' has -inf at line 3"),
         ("a.csv", "t,F,x\n0,1,2\n1,2,3,4\n", r"line 3 has 4 cells, expected 3"),
         ("a.csv", "t,F,x\n0,1,2,9\n1,2,3,4\n", r"line 2 has 4 cells, expected 3"),
         ("a.csv", "t,F,x\n0,1,2\n0,1,2\n", r"time column 't' repeats 0 s at line 3"),

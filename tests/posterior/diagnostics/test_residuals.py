@@ -105,7 +105,7 @@ def test_noise_that_is_too_large_for_what_was_given() -> None:
     ("arguments", "message"),
     [
         (("velocity",), "there is no output 'velocity'; the model has: position"),
-        (("position", 1), "there are no residuals for record 1; 1 records have them"),
+        (("position", 1), "record is 1; there are 1, counted from 0"),
     ],
 )
 def test_refusals(posterior: ps.Posterior, arguments: tuple[Any, ...], message: str) -> None:

@@ -84,3 +84,26 @@ def test_interactive_figures_stand_where_they_are_named() -> None:
 
 def test_a_page_without_figures_carries_no_script() -> None:
     assert "<script" not in render_page("title", "", [], "")
+
+
+@pytest.mark.parametrize(
+    "text", ["@@script@@", "@@style@@", "{{ 7 * 7 }}", "{% if x %}", "{# note #}", "${title}", "%(title)s"]
+)
+def test_placeholders_of_any_kind_are_text(text: str) -> None:
+    """A page is filled in once: what the user wrote is not looked through for more to fill in."""
+    page = render_page(
+        text, text, [PageSection("here", text, [PagePart("titled_table", TitledTable(text, Table([[text]])))])], text
+    )
+    # title (twice), subtitle, section (in the navigation, too), title and cell of the table, footer
+    assert page.count(text) == 8
+
+
+def test_placeholders_in_figures_are_text() -> None:
+    figures = InteractiveFigures()
+    key = figures.add(
+        figure(title="@@script@@ </script><script>alert(1)</script> {{ 7 * 7 }}", x_axis_label="</script>")
+    )
+    page = render_page(
+        "t", "", [PageSection("here", "Here", [PagePart("data", RecordSummary(Table([]), key))])], "", figures
+    )
+    assert "@@script@@" in page and "{{ 7 * 7 }}" in page and "<script>alert(1)" not in page

@@ -1,62 +1,47 @@
 """MATLAB's .mat files, version 5 and the newer HDF5-based version 7.3; fields of structures are named `name.field`."""
 
+import io
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
-import h5py
 import numpy as np
 
 from probsysid._internal.errors import InputError
-from probsysid.data.readers.table import Table, columns_of, first_line, row
+from probsysid._internal.memory import available_memory
+from probsysid.data.readers import mat_worker
+from probsysid.data.readers.table import Table, columns_of, row
 
-DEPTH = 6
-"""Structures nested deeper than this are left out."""
+PATIENCE, SPEED = 60.0, 2e6
+"""Seconds that any file may take, and bytes that are read in one more: some tenths of what old disks do."""
 
 
 def read(path: Path) -> Table:
     """Every numeric vector, and every column of every numeric matrix."""
-    variables = _hdf5(path) if h5py.is_hdf5(path) else _version5(path)
-    columns = columns_of({name: value for name, value in variables.items() if np.asarray(value).dtype.kind in "biuf"})
-    return Table(path, columns, row, "variable")
+    return Table(path, columns_of(_arrays(path)), row, "variable")
 
 
-def _version5(path: Path) -> dict[str, Any]:
-    import scipy.io  # 0.13 s to import, which reading other formats does not need
-
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """The numeric arrays of a file, read by another process: damaged files can make the libraries hang or crash."""
+    size = path.stat().st_size
+    # -P: neither the worker's folder, where there is a csv.py, nor the present one may stand in for libraries.
+    command = [sys.executable, "-P", mat_worker.__file__, str(path.absolute()), str(available_memory())]
+    # No further filters are loaded, which are code.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HDF5_PLUGIN_PRELOAD": "::"}
+    patience = PATIENCE + size / SPEED
     try:
-        content = scipy.io.loadmat(path, simplify_cells=True)
-    except Exception as error:  # scipy raises a dozen types on damaged files
-        raise InputError(f"{path} is not a MATLAB file, or is damaged ({first_line(error)}).") from None
-    return _flat({name: value for name, value in content.items() if not name.startswith("__")})
+        found = subprocess.run(command, capture_output=True, timeout=patience, env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{path} is damaged: reading it did not end within {patience:.0f} s.") from None
+    if found.returncode != 0:
+        raise InputError(f"{path} is not a MATLAB file, or is damaged ({_reason(found.stderr)}).")
+    with np.load(io.BytesIO(found.stdout), allow_pickle=False) as archive:
+        names = bytes(archive["names"]).decode().split("\n")
+        return {name: archive[f"v{i}"] for i, name in enumerate(names) if name}
 
 
-def _flat(content: dict[str, Any], prefix: str = "", depth: int = DEPTH) -> dict[str, Any]:
-    """Nested structures as one level of names with dots."""
-    flat: dict[str, Any] = {}
-    for name, value in content.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.", depth - 1) if depth else {}
-        else:
-            flat[prefix + name] = value
-    return flat
-
-
-def _hdf5(path: Path) -> dict[str, Any]:
-    try:
-        with h5py.File(path, "r") as file:
-            return _flat(_group(file, DEPTH))
-    except (OSError, RuntimeError, KeyError) as error:
-        raise InputError(f"{path} is not a MATLAB file, or is damaged ({first_line(error)}).") from None
-
-
-def _group(group: h5py.Group, depth: int) -> dict[str, Any]:
-    """The numeric arrays of a group, which MATLAB stores transposed; text and references to cells are left out."""
-    content: dict[str, Any] = {}
-    for name, item in group.items():
-        if name.startswith("#"):
-            continue
-        if isinstance(item, h5py.Group):
-            content[name] = _group(item, depth - 1) if depth else {}
-        elif item.dtype.kind in "biuf" and item.attrs.get("MATLAB_class", b"double") not in (b"char", "char"):
-            content[name] = np.asarray(item[()]).T
-    return content
+def _reason(said: bytes) -> str:
+    """The last sentence of the worker, shortened; if it said nothing, it crashed."""
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.startswith(mat_worker.REFUSED)]
+    return lines[-1].removeprefix(mat_worker.REFUSED).rstrip(".")[:120] if lines else "reading it ended in a crash"

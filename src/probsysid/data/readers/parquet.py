@@ -16,6 +16,6 @@ def read(path: Path) -> Table:
         raise InputError(
             f"{path}: reading parquet needs the package pyarrow; install it with: pip install 'probsysid[parquet]'."
         ) from None
-    except (ValueError, OSError) as error:
+    except Exception as error:  # pyarrow raises a dozen types on damaged files
         raise InputError(f"{path} is not a parquet file, or is damaged ({first_line(error)}).") from None
     return Table(path, {str(name): frame[name] for name in frame.columns}, row)

@@ -34,6 +34,8 @@ def read_table(
         raise InputError(f"there is no file {path}.{near}")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file.")
+    if not path.is_file():  # a pipe or a device may never end
+        raise InputError(f"{path} is not a file that is stored; copy its data to one.")
     kind = path.suffix.lower()
     readers: dict[str, Callable[[], Table]] = {
         ".csv": lambda: csv.read(path, separator, decimal, encoding, skip),
@@ -53,3 +55,5 @@ def read_table(
         return readers[kind]()
     except PermissionError:
         raise InputError(f"{path} may not be read: permission denied.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from None

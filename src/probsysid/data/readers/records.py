@@ -66,8 +66,8 @@ def read_record(
     sampling = Sampling(np.empty(0), dt) if time is None else sample_times(table, time, time_unit, jitter)
     values = {key: _values(table, channel) for key, channel in channels.items()}
     _check_lengths(table, values, channels, None if time is None else len(sampling.time))
-    for key, channel in driving.items():
-        _check_known(table, channel, values[key])
+    for key, channel in channels.items():
+        _check_known(table, channel, values[key], missing_allowed=key in measured)
     try:
         record = Record(
             {key: values[key] for key in driving},
@@ -111,11 +111,13 @@ def _check_lengths(
             )
 
 
-def _check_known(table: Table, channel: Channel, values: np.ndarray) -> None:
-    if not np.all(np.isfinite(values)):
-        k = int(np.argmin(np.isfinite(values)))
+def _check_known(table: Table, channel: Channel, values: np.ndarray, *, missing_allowed: bool) -> None:
+    """Raise for the first value that a record would refuse, with its place in the file."""
+    wrong = np.isinf(values) if missing_allowed else ~np.isfinite(values)
+    if np.any(wrong):
+        k = int(np.argmax(wrong))
         found = "no value" if np.isnan(values[k]) else f"{values[k]}"
+        advice = "leave the cell empty if it is missing" if missing_allowed else "an input must be known throughout"
         raise InputError(
-            f"{table.path}: {table.kind} {str(channel.column)!r} has {found} at {table.place(k)}; "
-            "an input must be known throughout."
+            f"{table.path}: {table.kind} {str(channel.column)!r} has {found} at {table.place(k)}; {advice}."
         )

@@ -46,6 +46,12 @@ class Table:
 
     def numbers(self, name: str | int) -> np.ndarray:
         """A column as float64; an empty cell is NaN, a text is an error that says where it stands."""
+        try:
+            return self._floats(name)
+        except OverflowError:
+            raise InputError(f"{self.path}: {self.kind} {str(name)!r} has a number that is too large.") from None
+
+    def _floats(self, name: str | int) -> np.ndarray:
         raw = self.raw(name)
         series = raw if isinstance(raw, pd.Series) else pd.Series(np.asarray(raw))
         if series.dtype.kind == "c":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.validation import check_index
 from probsysid.parallel.executor import Executor
 from probsysid.posterior.diagnostics.residuals import Residuals, analyse, find_doubts
 from probsysid.posterior.diagnostics.solver_check import compare
@@ -23,8 +24,9 @@ def residuals(posterior: "Posterior", output: str | None, record: int) -> Residu
     output = names[0] if output is None else output
     if output not in names:
         raise InputError(f"there is no output {output!r}; the model has: {', '.join(names)}.")
-    if record >= len(posterior.errors):
-        raise InputError(f"there are no residuals for record {record}; {len(posterior.errors)} records have them.")
+    if not posterior.errors:
+        raise InputError("this posterior has no residuals; those of a stream come with checked().")
+    check_index("record", record, len(posterior.errors))
     found = analyse(posterior.errors[record][:, names.index(output)])
     if found is None:
         raise InputError(f"{output!r} has too few measured samples on record {record} to judge residuals by.")
@@ -43,7 +45,7 @@ def checked(posterior: "Posterior", executor: Executor) -> "Posterior":
     if posterior.variance_shares is not None:
         return posterior
     if not posterior.records:
-        raise InputError("this posterior was loaded without its records; a verdict needs them.")
+        raise InputError("this posterior has no records, which a verdict needs; load it with records=...")
     if not posterior.errors:
         return checked(_with_errors(posterior, executor), executor)
     problem, solver = posterior.setup.problem, posterior.setup.solver

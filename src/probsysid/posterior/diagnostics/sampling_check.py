@@ -214,7 +214,7 @@ def compare_fresh(
         return nothing
     relative = 1 / size + 1 / float(np.median(list(populations.ess.values())))
     mean, covariance = moments(theta, weights)
-    with np.errstate(over="ignore", invalid="ignore"):  # particles of which one has all the weight
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # one particle may have all the weight
         white = np.linalg.solve(cholesky(covariance), draws[:, alive] - mean[:, None])
         shift = white @ own
         centred = white - shift[:, None]

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from probsysid._internal.figure_text import literal_labels
 from probsysid.report.html.downsample import chosen
 
 PRIOR, POSTERIOR, TRUTH, MEASURED, ERROR = "0.55", "C0", "C3", "0.25", "C1"
@@ -70,6 +71,7 @@ def hide(axes: Sequence[Axes]) -> None:
 
 def written(figure: Figure, path: str | Path | None) -> Figure:
     """The figure; saved and closed if there is a path for it."""
+    literal_labels(figure)
     if path is not None:
         figure.savefig(path, dpi=150)
         plt.close(figure)

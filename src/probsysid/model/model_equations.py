@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from probsysid.model.equations import Equation
 from probsysid.model.model import derivative_name
-from probsysid.study.equations import Equation
 
 
 @dataclass(frozen=True, eq=False)

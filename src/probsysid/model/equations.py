@@ -10,6 +10,7 @@ five node types below.  Nothing is compiled to Python code, so a text cannot run
 
 import ast
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -163,7 +164,9 @@ def parse(text: object) -> Equation:
         raise EquationError("a comment (#) is not allowed inside an equation.", text.index("#") + 1)
     line = text.replace("\n", " ").replace("\t", " ")
     try:
-        tree = ast.parse(line.strip(), mode="eval")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)  # such as 0if: refused, not remarked on
+            tree = ast.parse(line.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _syntax(line, error) from None
     return Equation(text, _Reader(line).read(tree.body, MAX_DEPTH))
@@ -219,7 +222,7 @@ class _Reader:
             value = math.inf
         if not math.isfinite(value):
             raise self._refuse(node, f"the number {self._source(node)} is too large.")
-        return Number(value, self._source(node))
+        return Number(value, ast.get_source_segment(self.line, node) or repr(value))
 
     def _name(self, node: ast.Name) -> Node:
         if node.id in CONSTANTS:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import probsysid as ps
-from probsysid.study import equations
-from probsysid.study.equations import FUNCTIONS, Binary, Call, Equation, EquationError, Minus, Number, Symbol, parse
+from probsysid.model import equations
+from probsysid.model.equations import FUNCTIONS, Binary, Call, Equation, EquationError, Minus, Number, Symbol, parse
 
 VALUES = {"x": 0.7, "dx": -0.4, "u": 1.3, "k": 2.0, "c": 0.1, "ħ": 3.0}
 
@@ -315,6 +315,13 @@ def test_values_are_those_of_python(text: str) -> None:
     # Up to a dozen operations, but sums may cancel and squares of squares grow: sin of an argument of 1e6 keeps ten
     # digits.
     np.testing.assert_allclose(parse(text).evaluate(VALUES), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_what_python_only_warns_of_is_refused_in_silence(recwarn: pytest.WarningsRecorder) -> None:
+    for text in ("0if 1else x", "1jif x", "0x1for x"):
+        with pytest.raises(EquationError):
+            parse(text)
+    assert len(recwarn) == 0
 
 
 def test_equations_can_be_compared_and_pickled() -> None:
