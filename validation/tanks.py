@@ -55,3 +55,7 @@ def record(part: str = "Est") -> ps.Record:
     """The training record, or the validation record ("Val")."""
     table = pd.read_csv(Path(os.environ[VARIABLE]) / "tanks" / "dataBenchmark.csv")
     return ps.Record({"pump": table[f"u{part}"].to_numpy()}, {"level": table[f"y{part}"].to_numpy()}, dt=4.0)
+
+
+SOLVER = ps.Solver(conditioning="solver", substeps=2)
+"""As accurate as the sampling needs, and the data correct no state: output error."""

@@ -299,6 +299,9 @@ class SamplerSection(Section):
     chain: int | None = None
     cross_fit: bool | None = None
     path: str | None = None
+    recover: bool | None = None
+    budget: float | None = None
+    seconds: float | None = None
     refine: Annotated[int, Field(ge=64, le=MOST_PARTICLES)] | None = None
 
 

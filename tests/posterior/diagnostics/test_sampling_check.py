@@ -148,6 +148,6 @@ def test_few_particles_are_not_trusted(tmp_path: Path) -> None:
 
 def test_a_dropped_proposal_ratio_is_caught() -> None:
     """All populations agree, and all are wrong."""
-    sampler = ps.Sampler(particles=1024, move=WithoutProposalRatio(PAPER))
+    sampler = ps.Sampler(particles=1024, move=WithoutProposalRatio(PAPER), recover=False)
     with pytest.warns(ps.SamplingWarning, match="fresh draws"):
         ps.identify(duffing.model, duffing.measure(100), **duffing.options(sampler=sampler))
