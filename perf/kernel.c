@@ -2,14 +2,14 @@
 
    The algebra is that of odefilter/unrolled/step.py and odefilter/unrolled/gaussian.py, operation by operation:
    predict the rows [A L, sigma sqrt(Q)], condition exactly on the ODE by modified Gram-Schmidt, triangularise by modified Gram-Schmidt,
-   Potter's update with the data, the energy, and the running quasi-MLE of the diffusion.  Structural zeros are skipped:
-   each row has a mask of its columns, known to the compiler, and all loops over columns are unrolled.
+   Potter's update with the data, the energy, and the running quasi-MLE of the diffusion from residuals without the
+   data's part.  Structural zeros are skipped: each row has a mask of its columns, known to the compiler, and all loops over columns are unrolled.
 
    Particles are lanes of a vector.  A block of VECTORS vectors runs through all samples before the next block starts;
    within a sample the vectors are independent, which keeps the processor's pipelines full.
 
    State arrays are those of Filter.start (one row per number, particle last), in the order mean, factor, Jacobian,
-   diffusion memory, variance.  Numbers that do not change in time (1 / mass, constant slopes) are computed once
+   diffusion memory, variance, data part.  Numbers that do not change in time (1 / mass, constant slopes) are computed once
    per block: the compiler of the JAX program is free to do the same. */
 
 #include <math.h>
@@ -92,12 +92,28 @@ INLINE void remove_part(v *row, v gain, const v *direction, int columns)
     UNROLL for (int j = 0; j < 12; j++) if (HAS(columns, j)) row[j] -= gain * direction[j];
 }
 
-/* One step of conditioning: removes a residual's row from another and corrects the mean. */
-INLINE void condition(v *row, v *mean, const v *direction, v inverse, v residual, int common, int columns)
+INLINE v absolute(v x) { return choose(x < 0, -x, x); }
+
+/* The size of a residual, at most twice that without the part that data put there. */
+INLINE v without_data(v residual, v from_data)
+{
+    v size = absolute(residual), clean = 2 * absolute(residual - from_data);
+    return choose(size < clean, size, clean);
+}
+
+/* A mean and the part of it that data put there, or the residuals of both. */
+struct values {
+    v mean, part;
+};
+
+/* One step of conditioning: removes a residual's row from another and corrects the values. */
+INLINE void condition(v *row, struct values *values, const v *direction, v inverse, struct values residual, int common,
+                      int columns)
 {
     v gain = dot(direction, row, common) * inverse;
     remove_part(row, gain, direction, columns);
-    *mean -= gain * residual;
+    values->mean -= gain * residual.mean;
+    values->part -= gain * residual.part;
 }
 
 struct potter {
@@ -117,15 +133,22 @@ INLINE v observe(struct potter *update, v observed, v predicted, v variance, v n
 /* Duffing: x of order 2 with q = 3.  Components x, dx, ddx, dddx; free ones x, dx, dddx.  Columns of a predicted row:
    0-2 the old factor's, 3-6 the process noise's. */
 
-enum { DUFFING_STATE = 15 };
+enum { DUFFING_STATE = 16 };
 
 struct duffing {
-    v mean[4], factor[6], slope[2], total, count, variance;
+    v mean[4], factor[6], slope[2], total, count, variance, part;
 };
 
 struct duffing_particle {
     v c, k, k3, inverse_mass, velocity_slope, noise;
 };
+
+/* Change of dddx along solutions of the ODE when x and dx change. */
+INLINE v duffing_along(v x, v dx, v slope0, v slope1, const double *scale)
+{
+    v ddx = slope0 * x + slope1 * dx;
+    return slope0 * (scale[2] / scale[0] * scale[1] / scale[3]) * dx + slope1 * (scale[2] / scale[1] * scale[2] / scale[3]) * ddx;
+}
 
 INLINE v duffing_step(struct duffing *s, const struct duffing_particle *p, const double *scale, const double process[4][4],
                       double force, double observed, double inverse_unit)
@@ -143,8 +166,9 @@ INLINE v duffing_step(struct duffing *s, const struct duffing_particle *p, const
     v value = (force - p->c * velocity - (p->k + p->k3 * square) * position) * p->inverse_mass * (1 / scale[2]);
     v slope0 = -(p->k + 3 * p->k3 * square) * p->inverse_mass * (scale[0] / scale[2]);
     v slope1 = p->velocity_slope;
-    v residual = ddx_mean - value;
-    s->total += residual * residual * inverse_unit;
+    struct values residual = {ddx_mean - value, s->part - slope0 * s->part - slope1 * s->part};
+    v clean = without_data(residual.mean, residual.part);
+    s->total += clean * clean * inverse_unit;
     s->count += 1;
     s->variance = positive(s->total / s->count);
     v sigma = vsqrt(s->variance);
@@ -175,10 +199,12 @@ INLINE v duffing_step(struct duffing *s, const struct duffing_particle *p, const
     remove_part(h, slope0, x, X);
     remove_part(h, slope1, dx, DX);
     v inverse = reciprocal(dot(h, h, H));
-    v new_x = x_mean, new_dx = dx_mean, new_dddx = dddx_mean;
-    condition(x, &new_x, h, inverse, residual, X, H);
-    condition(dx, &new_dx, h, inverse, residual, DX, H);
-    condition(dddx, &new_dddx, h, inverse, residual, H, H);
+    struct values x_values = {x_mean, s->part}, dx_values = {dx_mean, s->part}, dddx_values = {dddx_mean, s->part};
+    condition(x, &x_values, h, inverse, residual, X, H);
+    condition(dx, &dx_values, h, inverse, residual, DX, H);
+    condition(dddx, &dddx_values, h, inverse, residual, H, H);
+    v new_x = x_values.mean, new_dx = dx_values.mean, new_dddx = dddx_values.mean;
+    v part = dddx_values.part - duffing_along(x_values.part, dx_values.part, slope0, slope1, scale);
     v new_ddx = value + slope0 * (new_x - x_mean) + slope1 * (new_dx - dx_mean);
 
     /* Triangular factor */
@@ -203,33 +229,49 @@ INLINE v duffing_step(struct duffing *s, const struct duffing_particle *p, const
         v cx = row * xx, cdx = row * dxx, cdddx = row * dddxx;
         v shrink = update.shrink * row;
         xx -= cx * shrink, dxx -= cdx * shrink, dddxx -= cdddx * shrink;
-        v change_x = cx * update.correction, change_dx = cdx * update.correction;
-        new_x += change_x, new_dx += change_dx, new_dddx += cdddx * update.correction;
+        v change_x = cx * update.correction, change_dx = cdx * update.correction, change_dddx = cdddx * update.correction;
+        new_x += change_x, new_dx += change_dx, new_dddx += change_dddx;
+        part += change_dddx - duffing_along(change_x, change_dx, slope0, slope1, scale);
         new_ddx += slope0 * change_x + slope1 * change_dx;
     }
     s->mean[0] = new_x, s->mean[1] = new_dx, s->mean[2] = new_ddx, s->mean[3] = new_dddx;
     s->factor[0] = xx, s->factor[1] = dxx, s->factor[2] = dxdx;
     s->factor[3] = dddxx, s->factor[4] = dddxdx, s->factor[5] = dddxdddx;
     s->slope[0] = slope0, s->slope[1] = slope1;
+    s->part = part;
     return energy;
 }
 
 /* Bouc-Wen: x of order 2 with q = 3, z of order 1 with q = 2.  Components x, dx, ddx, dddx, z, dz, ddz; free ones
    x, dx, z, dddx, ddz.  Columns: 0-4 the old factor's, 5-8 and 9-11 the process noise's of x and z. */
 
-enum { BOUC_WEN_STATE = 36 };
+enum { BOUC_WEN_STATE = 38 };
 
 struct bouc_wen {
-    v mean[7], factor[18], slope[5], total_x, count_x, total_z, count_z, variance_x, variance_z;
+    v mean[7], factor[18], slope[5], total_x, count_x, total_z, count_z, variance_x, variance_z, part_x, part_z;
 };
 
 struct bouc_wen_particle {
     v c, k, alpha, gamma, delta, inverse_mass, slope_xx, slope_xdx, slope_xz, noise;
 };
 
-INLINE v absolute(v x) { return choose(x < 0, -x, x); }
-
 INLINE v sign(v x) { return choose(x > 0, all(1), choose(x < 0, all(-1), all(0))); }
+
+/* Change of dddx and ddz along solutions of the ODE when x, dx and z change; slopes are xx, xdx, xz, zdx, zz. */
+struct along {
+    v dddx, ddz;
+};
+
+INLINE struct along bouc_wen_along(v x, v dx, v z, const v *slope, const double *scale)
+{
+    v ddx = slope[0] * x + slope[1] * dx + slope[2] * z, dz = slope[3] * dx + slope[4] * z;
+    double x_unit = scale[2] / scale[3], z_unit = scale[5] / scale[6];
+    return (struct along){
+        slope[0] * (x_unit / scale[0] * scale[1]) * dx + slope[1] * (x_unit / scale[1] * scale[2]) * ddx
+            + slope[2] * (x_unit / scale[4] * scale[5]) * dz,
+        slope[3] * (z_unit / scale[1] * scale[2]) * ddx + slope[4] * (z_unit / scale[4] * scale[5]) * dz,
+    };
+}
 
 INLINE v bouc_wen_step(struct bouc_wen *s, const struct bouc_wen_particle *p, const double *scale,
                        const double process_x[4][4], const double process_z[3][3], double force, double observed,
@@ -258,9 +300,12 @@ INLINE v bouc_wen_step(struct bouc_wen *s, const struct bouc_wen_particle *p, co
     v xx_slope = p->slope_xx, xdx_slope = p->slope_xdx, xz_slope = p->slope_xz;
     v zdx_slope = (p->alpha - p->gamma * sign(velocity) * hysteresis - p->delta * size) * (scale[1] / scale[5]);
     v zz_slope = -(p->gamma * speed + p->delta * velocity * sign(hysteresis)) * (scale[4] / scale[5]);
-    v residual_x = ddx_mean - value_x, residual_z = dz_mean - value_z;
-    s->total_x += residual_x * residual_x * inverse_unit[0];
-    s->total_z += residual_z * residual_z * inverse_unit[1];
+    v part_x = s->part_x, part_z = s->part_z;
+    struct values residual_x = {ddx_mean - value_x, part_x - xx_slope * part_x - xdx_slope * part_x - xz_slope * part_z};
+    struct values residual_z = {dz_mean - value_z, part_z - zdx_slope * part_x - zz_slope * part_z};
+    v clean_x = without_data(residual_x.mean, residual_x.part), clean_z = without_data(residual_z.mean, residual_z.part);
+    s->total_x += clean_x * clean_x * inverse_unit[0];
+    s->total_z += clean_z * clean_z * inverse_unit[1];
     s->count_x += 1, s->count_z += 1;
     s->variance_x = positive(s->total_x / s->count_x);
     s->variance_z = positive(s->total_z / s->count_z);
@@ -306,21 +351,27 @@ INLINE v bouc_wen_step(struct bouc_wen *s, const struct bouc_wen_particle *p, co
     remove_part(h1, xz_slope, z, Z);
     remove_part(h2, zdx_slope, dx, DX);
     remove_part(h2, zz_slope, z, Z);
-    v new_x = x_mean, new_dx = dx_mean, new_dddx = m[3], new_z = z_mean, new_ddz = m[6];
+    struct values x_values = {x_mean, part_x}, dx_values = {dx_mean, part_x}, dddx_values = {m[3], part_x};
+    struct values z_values = {z_mean, part_z}, ddz_values = {m[6], part_z};
     v inverse = reciprocal(dot(h1, h1, H1));
-    v second = residual_z;
+    struct values second = residual_z;
     condition(h2, &second, h1, inverse, residual_x, H1 & H2, H1);
-    condition(x, &new_x, h1, inverse, residual_x, X & H1, H1);
-    condition(dx, &new_dx, h1, inverse, residual_x, DX & H1, H1);
-    condition(z, &new_z, h1, inverse, residual_x, Z & H1, H1);
-    condition(dddx, &new_dddx, h1, inverse, residual_x, DDDX & H1, H1);
-    condition(ddz, &new_ddz, h1, inverse, residual_x, DDZ & H1, H1);
+    condition(x, &x_values, h1, inverse, residual_x, X & H1, H1);
+    condition(dx, &dx_values, h1, inverse, residual_x, DX & H1, H1);
+    condition(z, &z_values, h1, inverse, residual_x, Z & H1, H1);
+    condition(dddx, &dddx_values, h1, inverse, residual_x, DDDX & H1, H1);
+    condition(ddz, &ddz_values, h1, inverse, residual_x, DDZ & H1, H1);
     inverse = reciprocal(dot(h2, h2, H));
-    condition(x, &new_x, h2, inverse, second, (X | H1) & H, H);
-    condition(dx, &new_dx, h2, inverse, second, (DX | H1) & H, H);
-    condition(z, &new_z, h2, inverse, second, (Z | H1) & H, H);
-    condition(dddx, &new_dddx, h2, inverse, second, (DDDX | H1) & H, H);
-    condition(ddz, &new_ddz, h2, inverse, second, (DDZ | H1) & H, H);
+    condition(x, &x_values, h2, inverse, second, (X | H1) & H, H);
+    condition(dx, &dx_values, h2, inverse, second, (DX | H1) & H, H);
+    condition(z, &z_values, h2, inverse, second, (Z | H1) & H, H);
+    condition(dddx, &dddx_values, h2, inverse, second, (DDDX | H1) & H, H);
+    condition(ddz, &ddz_values, h2, inverse, second, (DDZ | H1) & H, H);
+    v new_x = x_values.mean, new_dx = dx_values.mean, new_dddx = dddx_values.mean, new_z = z_values.mean;
+    v new_ddz = ddz_values.mean;
+    v slopes[5] = {xx_slope, xdx_slope, xz_slope, zdx_slope, zz_slope};
+    struct along off = bouc_wen_along(x_values.part, dx_values.part, z_values.part, slopes, scale);
+    part_x = dddx_values.part - off.dddx, part_z = ddz_values.part - off.ddz;
     v change_x = new_x - x_mean, change_dx = new_dx - dx_mean, change_z = new_z - z_mean;
     v new_ddx = value_x + xx_slope * change_x + xdx_slope * change_dx + xz_slope * change_z;
     v new_dz = value_z + zdx_slope * change_dx + zz_slope * change_z;
@@ -369,6 +420,8 @@ INLINE v bouc_wen_step(struct bouc_wen *s, const struct bouc_wen_particle *p, co
         new_dddx += covariance[3], new_ddz += covariance[4];
         new_ddx += xx_slope * covariance[0] + xdx_slope * covariance[1] + xz_slope * covariance[2];
         new_dz += zdx_slope * covariance[1] + zz_slope * covariance[2];
+        off = bouc_wen_along(covariance[0], covariance[1], covariance[2], slopes, scale);
+        part_x += covariance[3] - off.dddx, part_z += covariance[4] - off.ddz;
     }
     s->mean[0] = new_x, s->mean[1] = new_dx, s->mean[2] = new_ddx, s->mean[3] = new_dddx;
     s->mean[4] = new_z, s->mean[5] = new_dz, s->mean[6] = new_ddz;
@@ -380,6 +433,7 @@ INLINE v bouc_wen_step(struct bouc_wen *s, const struct bouc_wen_particle *p, co
     }
     s->slope[0] = xx_slope, s->slope[1] = xdx_slope, s->slope[2] = xz_slope;
     s->slope[3] = zdx_slope, s->slope[4] = zz_slope;
+    s->part_x = part_x, s->part_z = part_z;
     return energy;
 }
 

@@ -9,7 +9,15 @@ import pytest
 import probsysid  # noqa: F401  (double precision)
 from probsysid._internal.errors import InputError
 from probsysid.odefilter import iwp
-from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE, UnitVariance, initial_diffusion, unit_variances
+from probsysid.odefilter.diffusion import (
+    Dynamic,
+    Fixed,
+    QuasiMLE,
+    UnitVariance,
+    initial_diffusion,
+    unit_variances,
+    without_data,
+)
 from tests.odefilter.textbook import Estimator, UnitVariances, digits
 
 
@@ -46,8 +54,7 @@ ESTIMATORS = [
     QuasiMLE(),
     Dynamic(),
     Dynamic(5.0),
-    Dynamic(0.0, shrinkage=2.0),
-    Dynamic(1.0, shrinkage=0.5),
+    Dynamic(1.0),
     Fixed(0.3),
     Fixed((0.3, 0.7)),
 ]
@@ -94,20 +101,28 @@ def test_dynamic_forgets() -> None:
     assert float(Dynamic().update([], 3.0, UnitVariance(100.0, 2.0), 0)[1]) == pytest.approx(4.5, rel=1e-15)
 
 
-def test_a_chance_zero_is_not_certainty() -> None:
-    """Residuals of one, then one of zero: the mean of all steps counts for half an observation."""
-    kind = Dynamic(0.0, shrinkage=0.5)
-    memory = kind.start(1.0)
-    for residual in (1.0, 1.0, 0.0):
-        memory, found = kind.update(memory, residual, UnitVariance(1.0, 1.0), 0)
-    assert float(found) == pytest.approx(0.5 * 0.75 / 1.5, rel=1e-15)
+def test_a_local_mean_forgets_a_singular_start() -> None:
+    """A start across a singularity, squared diffusion 1e12, then residuals of one: forgotten as exp(-steps / memory),
+    where the mean over all steps still has 1e12 / 101 after 100 steps."""
+    estimates = {}
+    for kind in (Dynamic(2.0), QuasiMLE()):
+        memory = kind.start(1e12)
+        for _ in range(100):
+            memory, estimates[kind] = kind.update(memory, 1.0, UnitVariance(1.0, 1.0), 0)
+    assert float(estimates[Dynamic(2.0)]) == pytest.approx(1.0, rel=1e12 * np.exp(-50))
+    assert float(estimates[QuasiMLE()]) == pytest.approx(1e12 / 101, rel=1e-9)
+
+
+def test_data_at_most_double_a_residual() -> None:
+    """A residual of 10 of which 9 come from data counts as 2; one that data have made smaller counts as it is."""
+    np.testing.assert_allclose(without_data(np.array([10.0, -10.0, 1.0]), np.array([9.0, -9.0, -9.0])), [2.0, 2.0, 1.0])
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"memory": -1.0}, r"Dynamic: memory is -1\.0; it must be a finite number, 0 or more\."),
-        ({"shrinkage": float("nan")}, r"Dynamic: shrinkage is nan; it must be a finite number, 0 or more\."),
+        ({"memory": float("nan")}, r"Dynamic: memory is nan; it must be a finite number, 0 or more\."),
     ],
 )
 def test_dynamic_refuses(settings: dict[str, float], sentence: str) -> None:

@@ -9,9 +9,9 @@ import probsysid as ps
 from probsysid.odefilter import iwp
 from probsysid.odefilter.arrays.batched import Batched
 from probsysid.odefilter.arrays.lapack import Lapack
-from probsysid.odefilter.arrays.step import residual_variance_ratios
+from probsysid.odefilter.arrays.residuals import residual_variance_ratios
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.unrolled.step import residual_variance_ratio
+from probsysid.odefilter.unrolled.residuals import residual_variance_ratio
 
 TIMES = 0.35 * np.arange(12)
 

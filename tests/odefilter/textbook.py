@@ -7,6 +7,8 @@ the covariance form has digits to waste, and its results are exact for our purpo
     restart      where inputs jump at samples: all derivatives anew from the physical components
     the ODE      z = C m - f(m),  S = H P H' + R,  K = P H' / S,  m <- m - K z,  P <- P - K S K'     (eq. EKF0)
     diffusion    z^2 / s for each coordinate, s its variance for unit diffusion                 (section Calibration)
+    data part    what data have added to z: e <- A e, z_e = H e, e <- e - K z_e, and e <- e + change at the data,
+                 less what a solution of the linearised ODE through the physical components of e would have
     the data     v = y - g(m),  S = G P G' + r^2,  energy = log|2 pi S| / 2 + v' S^-1 v / 2      (eq. energy)
 """
 
@@ -151,19 +153,8 @@ class Estimator:
     def __init__(self, kind: Any, coordinate: int, guess: Any, numbers: Numbers):
         self.kind, self.coordinate, self.numbers = kind, coordinate, numbers
         self.total, self.weight = guess, numbers.convert(1)  # the guess counts as one observation
-        self.squares = [guess]
 
     def update(self, residual: Any, unit: Any, local: Any) -> Any:
-        self.squares.append(residual**2 / unit)
-        shrinkage = self.numbers.convert(getattr(self.kind, "shrinkage", 0))
-        if shrinkage == 0:
-            return self.local(residual, unit, local)
-        newest = self.kind.memory == 0
-        found, weight = self.local(residual, unit, local), self.numbers.convert(1) if newest else self.weight
-        return (weight * found + shrinkage * sum(self.squares) / len(self.squares)) / (weight + shrinkage)
-
-    def local(self, residual: Any, unit: Any, local: Any) -> Any:
-        """Without the mean of all steps."""
         if isinstance(self.kind, Fixed):
             scale = self.kind.scale
             return self.numbers.convert(scale[self.coordinate] if isinstance(scale, tuple) else scale) ** 2
@@ -212,6 +203,8 @@ class Textbook:
         self.grid, self.inputs = numbers.array(grid), numbers.array(inputs)
         self.estimators = [Estimator(case.diffusion, c, guess, numbers) for c, guess in enumerate(self.guesses())]
         self.unit = UnitVariances(case, numbers)
+        self.slopes = numbers.zeros(len(self.highest), len(self.physical))
+        self.data_part = numbers.zeros(self.size)
 
     def field(self, physical: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
         model = self.case.model
@@ -248,6 +241,7 @@ class Textbook:
         if not self.full:
             rest = [i for i in range(self.size) if i not in self.physical]
             slopes[rest] = self.numbers.zeros(len(rest), len(self.physical))
+        self.slopes = slopes[self.highest]
         return Moments(np.array(values, dtype=object), slopes @ covariance @ slopes.T)
 
     def start(self) -> Moments:
@@ -256,6 +250,7 @@ class Textbook:
 
     def restart(self, state: Moments, inputs: np.ndarray) -> Moments:
         self.unit.restart()
+        self.data_part = self.numbers.zeros(self.size)
         block = state.covariance[np.ix_(self.physical, self.physical)]
         return self.complete(state.mean[self.physical], block, inputs)
 
@@ -277,23 +272,42 @@ class Textbook:
         mean = a @ state.mean
         values, slopes = gradients(lambda x: self.field(x, list(inputs)), list(mean[self.physical]))
         residual = mean[self.highest] - np.array(values, dtype=object)
+        rows = self.numbers.zeros(len(self.highest), self.size)
+        for c, i in enumerate(self.highest):
+            rows[c, i] = self.numbers.convert(1)
+        if self.full:
+            self.slopes = slopes
+            rows[:, self.physical] = rows[:, self.physical] - slopes
+        part = a @ self.data_part
+        from_data = rows @ part
+        clean = residual - from_data
+        calibrating = [z if abs(z) < 2 * abs(w) else 2 * w for z, w in zip(residual, clean, strict=True)]
         variance, noises = [], []
         for c, unit in enumerate(self.unit.step(h)):
             q, n = self.case.smoothness[c], self.case.model.orders[c]
             noise = process(q, h)
-            estimate = self.estimators[c].update(residual[c], unit, noise[n, n])
+            estimate = self.estimators[c].update(calibrating[c], unit, noise[n, n])
             if self.model_error is not None:
                 estimate = estimate + self.model_error[c] ** 2
             variance.append(estimate)
             noises.append(estimate * noise)
         predicted = Moments(mean, a @ state.covariance @ a.T + block_diagonal(noises, self.numbers))
-        rows = self.numbers.zeros(len(self.highest), self.size)
-        for c, i in enumerate(self.highest):
-            rows[c, i] = self.numbers.convert(1)
-        if self.full:
-            rows[:, self.physical] = rows[:, self.physical] - slopes
         allowed = np.array([self.numbers.convert(self.case.ode_noise) ** 2] * len(rows), dtype=object)
+        part = condition(Moments(part, predicted.covariance), rows, from_data, allowed, self.numbers)[0].mean
+        self.data_part = self.off_solutions(part)
         return condition(predicted, rows, residual, allowed, self.numbers)[0], variance
+
+    def off_solutions(self, change: np.ndarray) -> np.ndarray:
+        """A change of the state, less that of the solution of the linearised ODE with the same physical components."""
+        orders, smoothness = self.case.model.orders, self.case.smoothness
+        offsets = np.concatenate([[0], np.cumsum([q + 1 for q in smoothness])])
+        paths = [list(change[o : o + n]) for o, n in zip(offsets, orders, strict=False)]
+        for k in range(max(smoothness)):
+            known = np.array([path[i + k] for path, n in zip(paths, orders, strict=True) for i in range(n)])
+            for path, value in zip(paths, self.slopes @ known, strict=True):
+                path.append(value)
+        along = [value for path, q in zip(paths, smoothness, strict=True) for value in path[: q + 1]]
+        return change - np.array(along, dtype=object)
 
     def observe(self, state: Moments, outputs: np.ndarray, inputs: np.ndarray) -> tuple[Moments, Any]:
         """Condition on all outputs that are present, at once."""
@@ -307,7 +321,10 @@ class Textbook:
         residual = np.array([values[i] - self.numbers.convert(outputs[i]) for i in present], dtype=object)
         noise = np.array([self.noise[i] ** 2 for i in present], dtype=object)
         updated, energy = condition(state, rows, residual, noise, self.numbers)
-        return (updated if self.case.joint else state), energy
+        if not self.case.joint:
+            return state, energy
+        self.data_part = self.data_part + self.off_solutions(updated.mean - state.mean)
+        return updated, energy
 
     def run(self) -> IBISState:
         case = self.case

@@ -74,42 +74,29 @@ class QuasiMLE:
 class Dynamic:
     """A time-varying diffusion: an exponentially weighted mean of z^2 / s, which follows kinks and bursts.
 
+    What a step is like does not depend on how badly an earlier one went: the mean forgets.  A mean over all steps does
+    not, and a single step across a singularity then makes room for any misfit of the rest of the record.
+
     Args:
         memory: number of steps after which the weight of an observation has decayed to 1/e; 0 uses the newest alone.
-        shrinkage: number of observations that the mean over all steps counts for.  Without it, a residual that happens
-            to be near zero is taken for certainty.
     """
 
     memory: float = 0.0
-    shrinkage: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("memory", "shrinkage"):
-            value = getattr(self, name)
-            if not (is_real(value) and 0 <= value < float("inf")):
-                raise InputError(f"Dynamic: {name} is {value!r}; it must be a finite number, 0 or more.")
+        if not (is_real(self.memory) and 0 <= self.memory < float("inf")):
+            raise InputError(f"Dynamic: memory is {self.memory!r}; it must be a finite number, 0 or more.")
 
     def start(self, guess: Scalar) -> list[Scalar]:
-        local = [guess, jnp.ones(())] if self.memory > 0 else []
-        return [guess, jnp.ones(()), *local] if self.shrinkage > 0 else local
+        return [guess, jnp.ones(())] if self.memory > 0 else []
 
     def update(self, memory: list[Scalar], residual: Scalar, unit: UnitVariance, coordinate: Index) -> Estimate:
-        square = residual * residual
-        if not self.shrinkage:
-            local, total, weight = self._local(memory, square, unit)
-            return local, total / weight
-        overall, mean = QuasiMLE().update(memory[:2], residual, unit, coordinate)
-        local, total, weight = self._local(memory[2:], square, unit)
-        return [*overall, *local], (total + self.shrinkage * mean) / (weight + self.shrinkage)
-
-    def _local(self, memory: list[Scalar], square: Scalar, unit: UnitVariance) -> tuple[list[Scalar], Scalar, Scalar]:
-        """New memory, and the weighted sum of the observations and the sum of their weights."""
         if not memory:
-            return memory, square / unit.local, 1.0
+            return memory, residual * residual / unit.local
         decay = float(np.exp(-1 / self.memory))
         total, weight = memory
-        total, weight = decay * total + square / unit.running, decay * weight + 1
-        return [total, weight], total, weight
+        total, weight = decay * total + residual * residual / unit.running, decay * weight + 1
+        return [total, weight], total / weight
 
 
 @dataclass(frozen=True)
@@ -130,6 +117,21 @@ class Fixed:
         if isinstance(scale, tuple):
             scale = scale[coordinate] if isinstance(coordinate, int) else jnp.asarray(scale)[coordinate]
         return memory, scale**2
+
+
+LARGEST_BY_DATA = 2.0
+"""How many times larger than without data a residual may be that calibrates the diffusion.
+
+Data that contradict the model must not count as integration error, so 1 would do; but where steps are far too long,
+what data add to a residual is integration error that they have revealed, and its linear prediction is poor.  Rms
+z-scores of the van der Pol oscillator at one step per sample, 20 data sets: 2.4 with the data's part subtracted, 1.29
+with the smaller of the residuals with and without it, 1.19 with at most twice the latter, 1.20 with three times.
+"""
+
+
+def without_data(residual: Scalar, from_data: Scalar) -> Scalar:
+    """The size of a residual, but no more than `LARGEST_BY_DATA` times that without the part that data put there."""
+    return jnp.minimum(jnp.abs(residual), LARGEST_BY_DATA * jnp.abs(residual - from_data))
 
 
 EXTRA_DERIVATIVES = 2

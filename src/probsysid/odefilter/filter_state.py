@@ -20,3 +20,6 @@ class FilterState(NamedTuple):
     """Memory of each coordinate's diffusion estimator."""
     variance: Any
     """Squared diffusion of the newest step, by coordinate."""
+    data_part: Any
+    """The part of the non-physical components (`ODEFilter.others`) that data have put there and that the ODE does not
+    explain: it is subtracted from the residuals that calibrate the diffusion.  Empty where data never reach them."""

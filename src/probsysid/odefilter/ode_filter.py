@@ -22,16 +22,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from probsysid.model.model import Model
 from probsysid.model.particle import Particle
-from probsysid.odefilter.diffusion import Diffusion
+from probsysid.odefilter.diffusion import Diffusion, Fixed
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import Linearisation
 from probsysid.odefilter.unrolled.gaussian import Innovation
+
+
+class Prediction(NamedTuple):
+    """Before a step is conditioned on the ODE, all components of"""
+
+    mean: Any
+    data_part: Any
+    """None where it is not tracked."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,19 @@ class ODEFilter(ABC):
         """Components with rows in the factor, physical ones first."""
         layout = self.layout
         return layout.physical + (layout.highest if self.ode_noise else ()) + layout.higher
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The free components that are not physical."""
+        return self.free[len(self.layout.physical) :]
+
+    @property
+    def tracks_data(self) -> bool:
+        """Whether data reach the residuals that calibrate the diffusion, so that their part must be subtracted.
+
+        A restart computes all other components from the physical ones, and so leaves nothing to subtract.
+        """
+        return self.joint and not self.restarts and bool(self.others) and not isinstance(self.diffusion, Fixed)
 
     # Initialisation
 
@@ -110,28 +131,38 @@ class ODEFilter(ABC):
     ) -> FilterState:
         """One integration step: predict, linearise, calibrate the diffusion, condition on the ODE.
 
+        Data that contradict the model move the state at every sample.  A change of the physical components takes the
+        filter to another solution of the ODE, whose integration error is no larger for it; but it also moves the higher
+        derivatives off that solution, and the residuals at the next steps are then as large as the misfit.  That part
+        of the derivatives is carried along as the `data_part` and subtracted from the residuals that calibrate the
+        diffusion, which thus measures the integration alone.
+
         An iterated linearisation (iterated EKF) is renewed at the corrected mean.  The diffusion is then calibrated
         again, on the residual of the last linearisation: the residual at a prediction that is far off says little about
         the step.
         """
         scales = sample.scales
-        predicted = self._predict_mean(state)
-        values, jacobian = self._linearise(particle, predicted, inputs, scales)
+        predicted = Prediction(self._predict_mean(state), self._predict_data_part(state))
+        values, jacobian = self._linearise(particle, predicted.mean, inputs, scales)
         memory, variance = self._calibrate(state, particle, predicted, values, jacobian, unit)
         rows = self._predict_rows(state, variance)
-        factor, mean = self._condition_on_ode(rows, predicted, values, jacobian, scales)
+        factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
         iterations = self.linearisation.iterations
         for k in range(iterations):
-            values, jacobian = self._relinearise(particle, predicted, mean, inputs, scales)
+            values, jacobian = self._relinearise(particle, predicted.mean, mean, inputs, scales)
             if k == iterations - 1:
                 memory, variance = self._calibrate(state, particle, predicted, values, jacobian, unit)
                 rows = self._predict_rows(state, variance)
-            factor, mean = self._condition_on_ode(rows, predicted, values, jacobian, scales)
-        return self._updated(factor, mean, jacobian, memory, variance)
+            factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
+        return self._updated(factor, mean, jacobian, memory, variance, data_part)
 
     @abstractmethod
     def _predict_mean(self, state: FilterState) -> Any:
         """A m."""
+
+    @abstractmethod
+    def _predict_data_part(self, state: FilterState) -> Any:
+        """A times the data part, for all components; None where it is not tracked."""
 
     @abstractmethod
     def _predict_rows(self, state: FilterState, variance: Any) -> Any:
@@ -151,7 +182,7 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def _calibrate(
-        self, state: FilterState, particle: Particle, mean: Any, values: Any, jacobian: Any, unit: Any
+        self, state: FilterState, particle: Particle, predicted: "Prediction", values: Any, jacobian: Any, unit: Any
     ) -> tuple[list[Any], Any]:
         """Memory of the diffusion estimators and each coordinate's squared diffusion, given the step's ODE residuals.
 
@@ -159,14 +190,18 @@ class ODEFilter(ABC):
         """
 
     @abstractmethod
-    def _condition_on_ode(self, rows: Any, mean: Any, values: Any, jacobian: Any, scales: Any) -> tuple[Any, Any]:
-        """Rows of the free components and the mean of all, given that the linearised ODE holds.
+    def _condition_on_ode(
+        self, rows: Any, predicted: "Prediction", values: Any, jacobian: Any, scales: Any
+    ) -> tuple[Any, Any, Any]:
+        """Rows of the free components, the mean of all and the data part, given that the linearised ODE holds.
 
         The measurement model is z = x^(n) - f - J (x - m), observed as zero up to `ode_noise`.
         """
 
     @abstractmethod
-    def _updated(self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any) -> FilterState:
+    def _updated(
+        self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any, data_part: Any
+    ) -> FilterState:
         """The state after a step."""
 
     # Data

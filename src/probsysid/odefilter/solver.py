@@ -33,12 +33,15 @@ LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1()}
 DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic()}
 CONDITIONINGS = ("joint", "solver")
 
-AUTOMATIC: tuple[Linearisation, Diffusion] = EKF1(), QuasiMLE()
+AUTOMATIC: Linearisation = EKF1()
 """For automatic steps, which are short enough that the prediction is close to the motion."""
 
-GIVEN: tuple[Linearisation, Diffusion] = EKF1(iterations=3), Dynamic(1.0, shrinkage=0.5)
-"""For given steps, which may be too long: z-scores of 1.0 to 1.3 at one step per sample (docs/validation.md), at 1.5 to
+GIVEN: Linearisation = EKF1(iterations=3)
+"""For given steps, which may be too long: z-scores of 0.9 to 1.3 at one step per sample (docs/validation.md), at 1.5 to
 1.8 times the cost per step."""
+
+LOCAL: Diffusion = Dynamic(2.0)
+"""Some four residuals: fewer are occasionally all close to zero, more blur a burst (docs/decisions.md)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Solver:
         linearisation: `EKF1()` or `EKF0()`; or their names in lower case.  By default `EKF1()` where steps are
             automatic, and `EKF1(iterations=3)` where they are given, and so may be long.
         diffusion: `QuasiMLE()`, `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.  By default
-            `QuasiMLE()` where steps are automatic, and `Dynamic(1.0, shrinkage=0.5)` where they are given.
+            `Dynamic(2.0)`.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
             that the data enter the likelihood of the parameters but never correct the state.
         ode_noise: standard deviation of the ODE residual in units of the highest derivative; 0 imposes the ODE exactly.
@@ -71,11 +74,10 @@ class Solver:
     model_error: Mapping[str, Any] | tuple[tuple[str, Any], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        linearisation, diffusion = AUTOMATIC if self.substeps == "auto" else GIVEN
         if self.linearisation is None:
-            object.__setattr__(self, "linearisation", linearisation)
+            object.__setattr__(self, "linearisation", AUTOMATIC if self.substeps == "auto" else GIVEN)
         if self.diffusion is None:
-            object.__setattr__(self, "diffusion", diffusion)
+            object.__setattr__(self, "diffusion", LOCAL)
         object.__setattr__(self, "linearisation", choose("linearisation", self.linearisation, LINEARISATIONS))
         check_algorithm("linearisation", self.linearisation, Linearisation, "EKF1()")
         if is_real(self.diffusion):

@@ -23,7 +23,7 @@ def batched(rows: np.ndarray) -> Any:
     """The triangular factor that conditioning on an independent quantity gives."""
     other = jnp.zeros((1, rows.shape[1] + 1)).at[0, -1].set(1.0)
     wider = jnp.pad(rows, ((0, 0), (0, 1)))
-    return Batched().condition(other, jnp.ones(1), wider, jnp.zeros(len(rows)))[0]
+    return Batched().condition(other, jnp.ones((1, 1)), wider, jnp.zeros((len(rows), 1)))[0]
 
 
 both = pytest.mark.parametrize("triangular", [triangularise, batched])
@@ -91,13 +91,14 @@ def test_products_may_be_empty(rows: int, inner: int, algebra: SquareRootAlgebra
 @pytest.mark.parametrize("residuals", [1, 3])
 def test_condition_agrees_with_the_unrolled_algebra(residuals: int, algebra: SquareRootAlgebra) -> None:
     rng = np.random.default_rng(residuals)
-    rows, means = random_factor(rng, 5, 12), rng.normal(size=5)
-    known, residual_values = random_factor(rng, residuals, 12), rng.normal(size=residuals)
+    rows, means = random_factor(rng, 5, 12), rng.normal(size=(5, 2))
+    known, residual_values = random_factor(rng, residuals, 12), rng.normal(size=(residuals, 2))
     assert np.linalg.cond(np.concatenate([known, rows])) < 1e3
-    expected, expected_means = gaussian.condition(as_rows(known), list(residual_values), as_rows(rows), list(means))
+    vectors = [(list(z), list(m)) for z, m in zip(residual_values.T, means.T, strict=True)]
+    expected, expected_means = gaussian.condition(as_rows(known), as_rows(rows), vectors)
     found, found_means = algebra.condition(*map(jnp.asarray, (known, residual_values, rows, means)))
     np.testing.assert_allclose(found, as_matrix(gaussian.triangularise(expected)), rtol=ROUNDING, atol=ROUNDING)
-    np.testing.assert_allclose(found_means, np.array(expected_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
+    np.testing.assert_allclose(found_means, np.array(expected_means, dtype=float).T, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_a_quantity_without_variance_carries_no_information() -> None:
@@ -126,9 +127,9 @@ def test_observe_agrees_with_the_unrolled_algebra(algebra: SquareRootAlgebra) ->
 def test_batched_particles_are_independent() -> None:
     """Mapped over particles, with some arguments shared, as one by one; a NaN particle does not affect the others."""
     rng = np.random.default_rng(3)
-    rows, means = rng.normal(size=(4, 5, 12)), rng.normal(size=(4, 5))
+    rows, means = rng.normal(size=(4, 5, 12)), rng.normal(size=(4, 5, 2))
     rows[2] = np.nan
-    known, residual_values = rng.normal(size=(2, 12)), rng.normal(size=(4, 2))
+    known, residual_values = rng.normal(size=(2, 12)), rng.normal(size=(4, 2, 2))
     condition = Batched().condition
     factors, found = jax.vmap(condition, in_axes=(None, 0, 0, 0))(known, residual_values, rows, means)
     for k in (0, 1, 3):

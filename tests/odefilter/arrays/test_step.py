@@ -118,7 +118,7 @@ STRUCTURES = {
     "EKF0, solver": structure((3,), (4,), 1, linearisation=EKF0(), joint=False, missing=0.3, model_error=ERROR[:1]),
     "EKF0, ODE up to noise": structure((1, 2), (2, 2), 2, linearisation=EKF0(), ode_noise=0.2, missing=0.3),
     "iterated, three coordinates": structure(
-        (1, 2, 1), (1, 3, 2), 2, linearisation=EKF1(iterations=2), diffusion=Dynamic(1.0, shrinkage=0.5)
+        (1, 2, 1), (1, 3, 2), 2, linearisation=EKF1(iterations=2), diffusion=Dynamic(1.0)
     ),
     "solver, jumps": structure((1, 2), (1, 3), 1, joint=False, restarts=True),
 }

@@ -77,9 +77,12 @@ def test_condition_is_the_textbook_update_without_noise(seed: int, residuals: in
     weights, miss = random_factor(rng, residuals, 4, zeros=0.2), rng.normal(size=residuals)
     residual_rows = weights @ rows
     assert np.linalg.cond(residual_rows) < 1e3
-    new_rows, new_mean = gaussian.condition(as_rows(residual_rows), list(miss), as_rows(rows), list(mean))
-    expected, _ = textbook_condition(Moments(mean, rows @ rows.T), weights, miss, np.zeros(residuals), DOUBLES)
-    np.testing.assert_allclose(np.array(new_mean, dtype=float), expected.mean.astype(float), atol=ROUNDING)
+    other = rng.normal(size=residuals), rng.normal(size=4)  # a second vector, updated by the same gains
+    vectors = [(list(z), list(m)) for z, m in ((miss, mean), other)]
+    new_rows, new_means = gaussian.condition(as_rows(residual_rows), as_rows(rows), vectors)
+    for (z, m), found in zip(((miss, mean), other), new_means, strict=True):
+        expected, _ = textbook_condition(Moments(m, rows @ rows.T), weights, z, np.zeros(residuals), DOUBLES)
+        np.testing.assert_allclose(np.array(found, dtype=float), expected.mean.astype(float), atol=ROUNDING)
     new_rows = as_matrix(new_rows)
     np.testing.assert_allclose(new_rows @ new_rows.T, expected.covariance.astype(float), atol=ROUNDING)
     # Exact conditioning leaves no variance in the conditioned quantities.
@@ -88,7 +91,7 @@ def test_condition_is_the_textbook_update_without_noise(seed: int, residuals: in
 
 def test_condition_on_a_quantity_without_variance_changes_nothing() -> None:
     rows, mean = [[1.0, 2.0], [0.5, 1.0]], [1.0, 2.0]
-    new_rows, new_mean = gaussian.condition([[zero(), zero()]], [3.0], rows, mean)
+    new_rows, (new_mean,) = gaussian.condition([[zero(), zero()]], rows, [([3.0], mean)])
     np.testing.assert_array_equal(as_matrix(new_rows), as_matrix(rows))
     np.testing.assert_array_equal(np.array(new_mean, dtype=float), mean)
 

@@ -11,7 +11,7 @@ from probsysid.odefilter.unrolled.structural_zeros import factor_pattern, fill, 
 
 
 def state(factor: list) -> FilterState:
-    return FilterState([1.0, 2.0, 3.0], factor, [], [], [0.5])
+    return FilterState([1.0, 2.0, 3.0], factor, [], [], [0.5], [])
 
 
 def mix(before: FilterState) -> FilterState:

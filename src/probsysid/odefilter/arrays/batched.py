@@ -90,7 +90,7 @@ class Batched(SquareRootAlgebra):
     def _lower(self, rows: Array) -> Array:
         parts = []
         for first in range(0, len(rows), STAGE):
-            below, rows, _ = self._eliminate(rows, jnp.zeros((len(rows), 0)), min(STAGE, len(rows)))
+            below, rows, _ = self._eliminate(rows, jnp.zeros((len(rows), 0, 1)), min(STAGE, len(rows)))
             parts.append(jnp.pad(below, ((first, 0), (0, 0), (0, 0))))
         return jnp.concatenate(parts, axis=1)
 
@@ -121,7 +121,7 @@ class Batched(SquareRootAlgebra):
             direction = row * inverse
             along = jnp.where(indices < k, 0.0, self._dot(rows, direction))
             if values.shape[1]:
-                values = values - along * (values[k] * inverse)
+                values = values - along[:, None] * (values[k] * inverse)
             return lax.dynamic_update_index_in_dim(below, along, k, 1), rows - along[:, None] * direction, values
 
         below = jnp.zeros((len(rows), count, rows.shape[-1]))

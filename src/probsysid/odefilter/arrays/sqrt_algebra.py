@@ -119,12 +119,13 @@ class SquareRootAlgebra(ABC):
     def condition(
         self,
         residual_rows: Float[Numbers, "residual column"],
-        residuals: Float[Numbers, "residual"],
+        residuals: Float[Numbers, "residual vector"],
         rows: Float[Numbers, "row column"],
-        means: Float[Numbers, "row"],
-    ) -> tuple[Float[Array, "row row"], Float[Array, "row"]]:
+        means: Float[Numbers, "row vector"],
+    ) -> tuple[Float[Array, "row row"], Float[Array, "row vector"]]:
         """Condition exactly (without noise) on all residuals being zero: a lower triangular factor, and the means.
 
+        Each vector of residuals and means is updated by the same gains.
         In the triangular factor of residuals and rows together, the columns after the residuals' are the posterior's.
         """
         return self.for_one_particle(self._condition)(residual_rows, residuals, rows, means)
@@ -134,9 +135,9 @@ class SquareRootAlgebra(ABC):
         rows: Float[Numbers, "predicted column"],
         slopes: Float[Numbers, "rate physical"],
         spread: Float[Numbers, "rate noise"],
-        residuals: Float[Numbers, "rate"],
-        means: Float[Numbers, "free"],
-    ) -> tuple[Float[Array, "free free"], Float[Array, "free"]]:
+        residuals: Float[Numbers, "rate vector"],
+        means: Float[Numbers, "free vector"],
+    ) -> tuple[Float[Array, "free free"], Float[Array, "free vector"]]:
         """Condition on the linearised ODE: rate = slopes @ physical, up to noise with the factor `spread`.
 
         A spread without columns imposes the ODE exactly.  Rows are those of the rates (highest derivatives), then those

@@ -18,18 +18,18 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from probsysid._internal.array_types import Numbers
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
 from probsysid.odefilter.arrays.lapack import Lapack
+from probsysid.odefilter.arrays.residuals import change_along_ode, residual_variance_ratios
 from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
-from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion
+from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
-from probsysid.odefilter.ode_filter import ODEFilter
+from probsysid.odefilter.ode_filter import ODEFilter, Prediction
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
@@ -65,6 +65,11 @@ class ArrayFilter(ODEFilter):
     @cached_property
     def _free(self) -> np.ndarray:
         return np.array(self.free)
+
+    @property
+    def _tracked(self) -> int:
+        """Number of components of the data part."""
+        return len(self.others) if self.tracks_data else 0
 
     @cached_property
     def _factor_order(self) -> np.ndarray:
@@ -112,7 +117,7 @@ class ArrayFilter(ODEFilter):
         )
         guesses = self._initial_diffusions(particle, sample)
         memory = [jnp.broadcast_to(jnp.asarray(m), guesses.shape) for m in self.diffusion.start(guesses)]
-        return FilterState(mean, factor, jacobian, memory, jnp.zeros_like(guesses))
+        return FilterState(mean, factor, jacobian, memory, jnp.zeros_like(guesses), jnp.zeros(self._tracked))
 
     def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> Float[Array, "coordinate"]:
         """Squared diffusion of each coordinate, from the initial state alone."""
@@ -136,7 +141,7 @@ class ArrayFilter(ODEFilter):
         complete = self._completion(particle, self.layout, derivatives)
         values, jacobian = self.linearisation.matrix(complete, physical, self._completion_sparsity)
         jacobian = jacobian * scales[self._physical] / scales[:, None]
-        others = self._free[len(self._physical) :]
+        others = np.array(self.others, dtype=int)
         factor = jnp.concatenate([rows, self._algebra.product(jacobian[others], rows)])
         return values / scales, factor, jacobian[self._highest]
 
@@ -177,7 +182,8 @@ class ArrayFilter(ODEFilter):
     def _rescale(self, state: FilterState, rescale: Any) -> FilterState:
         jacobian = state.jacobian * rescale[self._highest][:, None] / rescale[self._physical]
         factor = state.factor * rescale[self._free][:, None]
-        return state._replace(mean=state.mean * rescale, factor=factor, jacobian=jacobian)
+        data_part = state.data_part * rescale[np.array(self.others, dtype=int)[: self._tracked]]
+        return state._replace(mean=state.mean * rescale, factor=factor, jacobian=jacobian, data_part=data_part)
 
     def _fold_steps(
         self, state: FilterState, sample: IntervalData, step: Callable[[Any, FilterState], FilterState]
@@ -196,7 +202,15 @@ class ArrayFilter(ODEFilter):
     # One integration step
 
     def _predict_mean(self, state: FilterState) -> Float[Array, "D"]:
-        return self._algebra.times(self._transition, state.mean[self._factor_order])[self._prediction_to_layout]
+        return self._predict(state.mean)
+
+    def _predict(self, components: Any) -> Float[Array, "D"]:
+        return self._algebra.times(self._transition, components[self._factor_order])[self._prediction_to_layout]
+
+    def _predict_data_part(self, state: FilterState) -> Float[Array, "D"] | None:
+        if not self.tracks_data:
+            return None
+        return self._predict(jnp.zeros(self.layout.size).at[np.array(self.others)].set(state.data_part))
 
     def _predict_rows(self, state: FilterState, variance: Any) -> Float[Array, "predicted column"]:
         """Of the components in `_prediction_order`."""
@@ -220,9 +234,11 @@ class ArrayFilter(ODEFilter):
         return values + self._algebra.product(jacobian, (mean - corrected)[self._physical]), jacobian
 
     def _calibrate(
-        self, state: FilterState, particle: Particle, mean: Any, values: Any, jacobian: Any, unit: Any
+        self, state: FilterState, particle: Particle, predicted: Prediction, values: Any, jacobian: Any, unit: Any
     ) -> tuple[list[Any], Any]:
-        residuals = mean[self._highest] - values
+        residuals = predicted.mean[self._highest] - values
+        if predicted.data_part is not None:
+            residuals = without_data(residuals, self._rate_residuals(predicted.data_part, jacobian))
         n, q = np.array(self.layout.orders), np.array(self.layout.smoothness)
         units = UnitVariance(unit, jnp.asarray(1 / (2 * q + 1 - 2 * n)))
         if self.linearisation.iterations:
@@ -233,12 +249,30 @@ class ArrayFilter(ODEFilter):
             variance = variance + jnp.stack(particle.model_error) ** 2
         return memory, jnp.maximum(variance, FLOOR)
 
-    def _condition_on_ode(self, rows: Any, mean: Any, values: Any, jacobian: Any, scales: Any) -> tuple[Any, Any]:
-        highest = self._highest
+    def _condition_on_ode(
+        self, rows: Any, predicted: Prediction, values: Any, jacobian: Any, scales: Any
+    ) -> tuple[Any, Any, Any]:
+        highest, (mean, data_part) = self._highest, predicted
         spread = jnp.diag(self.ode_noise / scales[highest]) if self.ode_noise else jnp.zeros((len(highest), 0))
-        residuals = mean[highest] - values
-        factor, free_mean = self._algebra.condition_on_rate(rows, jacobian, spread, residuals, mean[self._free])
-        return factor, self._complete_mean(free_mean, mean, values, jacobian)
+        residuals, means = [mean[highest] - values], [mean[self._free]]
+        if data_part is not None:
+            residuals.append(self._rate_residuals(data_part, jacobian))
+            means.append(data_part[self._free])
+        factor, updated = self._algebra.condition_on_rate(
+            rows, jacobian, spread, jnp.stack(residuals, axis=1), jnp.stack(means, axis=1)
+        )
+        part = jnp.zeros(0) if data_part is None else self._off_solutions(updated[:, 1], jacobian, scales)
+        return factor, self._complete_mean(updated[:, 0], mean, values, jacobian), part
+
+    def _rate_residuals(self, components: Any, jacobian: Any) -> Any:
+        """Highest derivatives minus Jacobian times physical components."""
+        return components[self._highest] - self._algebra.product(jacobian, components[self._physical])
+
+    def _off_solutions(self, change: Any, jacobian: Any, scales: Any) -> Any:
+        """The part of a change of the free components that leaves the ODE's solutions, of the `others`."""
+        count = len(self._physical)
+        along = change_along_ode(self.layout, jacobian, scales, change[:count], self._algebra)
+        return change[count:] - along[np.array(self.others)]
 
     def _complete_mean(self, free_mean: Any, predicted: Any, values: Any, jacobian: Any) -> Any:
         """All components: where the ODE is exact, highest derivatives follow from the linearised vector field."""
@@ -247,8 +281,10 @@ class ArrayFilter(ODEFilter):
         change = free_mean[: len(self._physical)] - predicted[self._physical]
         return jnp.concatenate([free_mean, values + self._algebra.product(jacobian, change)])[self._to_layout]
 
-    def _updated(self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any) -> FilterState:
-        return FilterState(mean, factor, jacobian, memory, variance)
+    def _updated(
+        self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any, data_part: Any
+    ) -> FilterState:
+        return FilterState(mean, factor, jacobian, memory, variance, data_part)
 
     # Data
 
@@ -279,7 +315,10 @@ class ArrayFilter(ODEFilter):
         )
         if self.joint:
             mean = self._complete_mean(free_mean, state.mean, state.mean[self._highest], state.jacobian)
-            state = state._replace(mean=mean, factor=factor)
+            data_part = state.data_part
+            if self.tracks_data:
+                data_part = data_part + self._off_solutions(free_mean - state.mean[self._free], state.jacobian, scales)
+            state = state._replace(mean=mean, factor=factor, data_part=data_part)
         return state, energy, [Innovation(*parts) for parts in zip(*map(jnp.asarray, innovations), strict=True)]
 
     def _follow_jump(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
@@ -318,6 +357,7 @@ class ArrayFilter(ODEFilter):
             jacobian=numbers(coordinates, len(self._physical)),
             diffusion=[numbers(coordinates) for _ in memory],
             variance=numbers(coordinates),
+            data_part=numbers(self._tracked),
         )
 
     def fill(self, state: FilterState, pattern: None) -> FilterState:
@@ -345,15 +385,3 @@ class ArrayFilter(ODEFilter):
         ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
         parts = zip(jnp.split(packed, ends), leaves, strict=True)
         return jax.tree.unflatten(tree, [part.reshape(*leaf.shape, *packed.shape[1:]) for part, leaf in parts])
-
-
-def residual_variance_ratios(
-    layout: Layout, jacobian: Float[Numbers, "coordinate physical"], algebra: SquareRootAlgebra
-) -> Float[Array, "coordinate"]:
-    """`unrolled.step.residual_variance_ratio` of all coordinates."""
-    physical, highest = np.array(layout.physical), np.array(layout.highest)
-    noise, coordinate = layout.process_factor, np.array(layout.coordinate)
-    own = coordinate[:, None] == np.arange(len(highest))  # each coordinate's noise has its own columns
-    highest_rows = noise[highest]
-    rows = highest_rows - algebra.product(jacobian, noise[physical])
-    return jnp.sum(jnp.where(own.T, rows**2, 0.0), axis=1) / np.sum(highest_rows**2, axis=1)

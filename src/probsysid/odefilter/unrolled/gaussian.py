@@ -87,26 +87,28 @@ def reciprocal(square: Scalar) -> Scalar:
 
 
 def condition(
-    residual_rows: list[Row], residuals: list[Scalar], rows: list[Row], means: list[Scalar]
-) -> tuple[list[Row], list[Scalar]]:
+    residual_rows: list[Row], rows: list[Row], values: list[tuple[list[Entry], list[Entry]]]
+) -> tuple[list[Row], list[list[Entry]]]:
     """Condition exactly (without noise) on each residual being zero: sequential Kalman updates.
+
+    `values` holds pairs of residuals and means; all are updated by the same gains.
 
     Textbook, for one residual z with row h:  S = h h', K = L h' / S, m <- m - K z, P <- P - K S K'.
     Here the new factor is the part of each row orthogonal to h: a step of modified Gram-Schmidt, which is backward
     stable.
     """
     if not residual_rows:
-        return rows, means
+        return rows, [means for _, means in values]
     direction, *residual_rows = residual_rows
-    residual, *residuals = residuals
     inverse = reciprocal(dot(direction, direction))
     gains = [multiply(dot(direction, row), inverse) for row in (*residual_rows, *rows)]
     remaining = [remove(direction, gain, row) for gain, row in zip(gains, (*residual_rows, *rows), strict=True)]
-    values = [
-        subtract(value, multiply(gain, residual)) for gain, value in zip(gains, (*residuals, *means), strict=True)
-    ]
-    count = len(residual_rows)
-    return condition(remaining[:count], values[:count], remaining[count:], values[count:])
+    count, updated = len(residual_rows), []
+    for (residual, *residuals), means in values:
+        both = zip(gains, (*residuals, *means), strict=True)
+        new = [subtract(value, multiply(gain, residual)) for gain, value in both]
+        updated.append((new[:count], new[count:]))
+    return condition(remaining[:count], remaining[count:], updated)
 
 
 def triangularise(rows: list[Row]) -> list[Row]:

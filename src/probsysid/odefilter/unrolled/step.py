@@ -16,14 +16,15 @@ from jax import lax
 from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.model.particle import Particle
 from probsysid.odefilter import linearise
-from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion
+from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.ode_filter import ODEFilter
+from probsysid.odefilter.ode_filter import ODEFilter, Prediction
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.gaussian import Innovation, Row
+from probsysid.odefilter.unrolled.residuals import change_along_ode, residual_variance_ratio, sparse
 from probsysid.odefilter.unrolled.structural_zeros import FactorPattern, fill, reachable_pattern
 
 
@@ -46,7 +47,8 @@ class UnrolledFilter(ODEFilter):
         mean, factor, jacobian = self._from_physical(particle, sample, sample.inputs, particle.initial_mean, rows)
         guesses = self._initial_diffusions(particle, sample)
         memory = [self.diffusion.start(guess) for guess in guesses]
-        return FilterState(mean, factor, jacobian, memory, [jnp.zeros(()) for _ in guesses])
+        nothing = [jnp.zeros(()) for _ in self.others] if self.tracks_data else []
+        return FilterState(mean, factor, jacobian, memory, [jnp.zeros(()) for _ in guesses], nothing)
 
     def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> list[Scalar]:
         """Squared diffusion of each coordinate, from the initial state alone."""
@@ -88,7 +90,7 @@ class UnrolledFilter(ODEFilter):
         ]
         factor = [
             *rows,
-            *(gaussian.combine(jacobian[i], rows) for i in self.free if i not in layout.physical),
+            *(gaussian.combine(jacobian[i], rows) for i in self.others),
         ]
         pattern = self.model.dynamics_sparsity
         highest = [
@@ -96,11 +98,12 @@ class UnrolledFilter(ODEFilter):
             for i, row in zip(layout.highest, pattern, strict=True)
         ]
         mean = [value / scale for value, scale in zip(values, scales, strict=True)]
-        return mean, factor, self._if_exact(highest)
+        return mean, factor, self._if_needed(highest)
 
-    def _if_exact(self, jacobian: list[Row]) -> list[Row]:
-        """The Jacobian is stored only if the ODE is imposed exactly: otherwise the highest derivatives have rows."""
-        return [[None] * len(row) for row in jacobian] if self.ode_noise else jacobian
+    def _if_needed(self, jacobian: list[Row]) -> list[Row]:
+        """The Jacobian is stored if the ODE is imposed exactly (otherwise the highest derivatives have rows), or for
+        the data part."""
+        return jacobian if not self.ode_noise or self.tracks_data else [[None] * len(row) for row in jacobian]
 
     # One interval
 
@@ -137,19 +140,28 @@ class UnrolledFilter(ODEFilter):
             [gaussian.multiply(s, rescale[i] / rescale[j]) for s, j in zip(row, layout.physical, strict=True)]
             for i, row in zip(layout.highest, state.jacobian, strict=True)
         ]
-        return state._replace(mean=mean, factor=factor, jacobian=jacobian)
+        data_part = [value * rescale[i] for i, value in zip(self.others, state.data_part, strict=False)]
+        return state._replace(mean=mean, factor=factor, jacobian=jacobian, data_part=data_part)
 
     # One integration step
 
     def _predict_mean(self, state: FilterState) -> list[Scalar]:
         return _apply(self.layout.transition, state.mean)
 
+    def _predict_data_part(self, state: FilterState) -> list[Scalar] | None:
+        if not self.tracks_data:
+            return None
+        components: list[Any] = [None] * self.layout.size
+        for i, value in zip(self.others, state.data_part, strict=True):
+            components[i] = value
+        return _apply(self.layout.transition, components)
+
     def _predict_rows(self, state: FilterState, variance: list[Scalar]) -> list[Row]:
         layout = self.layout
         sigma = [jnp.sqrt(v) for v in variance]
         rows = self._component_rows(state)
-        transition = _sparse(layout.transition)
-        process = _sparse(layout.process_factor)
+        transition = sparse(layout.transition)
+        process = sparse(layout.process_factor)
         return [
             [
                 *gaussian.combine(transition[i], rows),
@@ -199,20 +211,24 @@ class UnrolledFilter(ODEFilter):
         self,
         state: FilterState,
         particle: Particle,
-        mean: list[Scalar],
+        predicted: Prediction,
         values: list[Scalar],
         jacobian: list[Row],
         unit: Numbers,
     ) -> tuple[list[list[Scalar]], list[Scalar]]:
         memories: list[list[Scalar]] = []
         variances: list[Scalar] = []
-        for c, (i, value) in enumerate(zip(self.layout.highest, values, strict=True)):
+        residuals = self._residuals(predicted.mean, values)
+        if predicted.data_part is not None:
+            from_data = self._rate_residuals(predicted.data_part, jacobian)
+            residuals = [without_data(z, part) for z, part in zip(residuals, from_data, strict=True)]
+        for c, residual in enumerate(residuals):
             n, q = self.layout.orders[c], self.layout.smoothness[c]
             units = UnitVariance(unit[c], 1 / (2 * q + 1 - 2 * n))
             if self.linearisation.iterations:
                 ratio = residual_variance_ratio(self.layout, jacobian[c], c)
                 units = UnitVariance(units.running * ratio, units.local * ratio)
-            memory, variance = self.diffusion.update(state.diffusion[c], mean[i] - value, units, c)
+            memory, variance = self.diffusion.update(state.diffusion[c], residual, units, c)
             if particle.model_error is not None:
                 variance = variance + particle.model_error[c] ** 2
             memories.append(memory)
@@ -220,16 +236,34 @@ class UnrolledFilter(ODEFilter):
         return memories, variances
 
     def _condition_on_ode(
-        self, rows: list[Row], mean: list[Scalar], values: list[Scalar], jacobian: list[Row], scales: Numbers
-    ) -> tuple[list[Row], list[Scalar]]:
-        residuals = [mean[i] - value for i, value in zip(self.layout.highest, values, strict=True)]
+        self, rows: list[Row], predicted: Prediction, values: list[Scalar], jacobian: list[Row], scales: Numbers
+    ) -> tuple[list[Row], list[Scalar], list[Scalar]]:
+        mean, data_part = predicted
         residual_rows = self._residual_rows(rows, jacobian, scales)
         if self.ode_noise:
             rows = [[*row, *[None] * len(residual_rows)] for row in rows]
-        free_rows, free_mean = gaussian.condition(
-            residual_rows, residuals, [rows[i] for i in self.free], [mean[i] for i in self.free]
-        )
-        return free_rows, self._complete_mean(free_mean, mean, values, jacobian)
+        vectors = [(self._residuals(mean, values), [mean[i] for i in self.free])]
+        if data_part is not None:
+            vectors.append((self._rate_residuals(data_part, jacobian), [data_part[i] for i in self.free]))
+        free_rows, (free_mean, *parts) = gaussian.condition(residual_rows, [rows[i] for i in self.free], vectors)
+        mean = self._complete_mean(free_mean, mean, values, jacobian)
+        return free_rows, mean, [entry for part in parts for entry in self._off_solutions(part, jacobian, scales)]
+
+    def _residuals(self, mean: list[Any], values: list[Any]) -> list[Any]:
+        """Of the ODE, at the linearisation whose values of the vector field at the mean these are."""
+        return [mean[i] - value for i, value in zip(self.layout.highest, values, strict=True)]
+
+    def _rate_residuals(self, components: list[Any], jacobian: list[Row]) -> list[Any]:
+        """Highest derivatives minus Jacobian times physical components."""
+        physical = [components[i] for i in self.layout.physical]
+        pairs = zip(self.layout.highest, jacobian, strict=True)
+        return [gaussian.subtract(components[i], gaussian.combine_values(row, physical)) for i, row in pairs]
+
+    def _off_solutions(self, change: list[Any], jacobian: list[Row], scales: Any) -> list[Any]:
+        """The part of a change of the free components that leaves the ODE's solutions, of the `others`."""
+        count = len(self.layout.physical)
+        along = change_along_ode(self.layout, jacobian, scales, change[:count])
+        return [gaussian.subtract(value, along[i]) for i, value in zip(self.others, change[count:], strict=True)]
 
     def _residual_rows(self, rows: list[Row], jacobian: list[Row], scales: Numbers) -> list[Row]:
         """Rows of the ODE residuals: highest derivative minus Jacobian times state, and the ODE's own noise."""
@@ -260,9 +294,16 @@ class UnrolledFilter(ODEFilter):
         return mean
 
     def _updated(
-        self, factor: list[Row], mean: list[Scalar], jacobian: list[Row], memory: list[Scalar], variance: list[Scalar]
+        self,
+        factor: list[Row],
+        mean: list[Scalar],
+        jacobian: list[Row],
+        memory: list[Scalar],
+        variance: list[Scalar],
+        data_part: list[Scalar],
     ) -> FilterState:
-        return FilterState(mean, gaussian.triangularise(factor), self._if_exact(jacobian), memory, variance)
+        factor = gaussian.triangularise(factor)
+        return FilterState(mean, factor, self._if_needed(jacobian), memory, variance, data_part)
 
     # Data
 
@@ -296,7 +337,12 @@ class UnrolledFilter(ODEFilter):
         if self.joint:
             values = [state.mean[i] for i in layout.highest]
             mean = self._complete_mean(free_mean, state.mean, values, state.jacobian)
-            state = state._replace(mean=mean, factor=factor)
+            data_part = state.data_part
+            if self.tracks_data:
+                change = [new - state.mean[i] for i, new in zip(self.free, free_mean, strict=True)]
+                added = self._off_solutions(change, state.jacobian, scales)
+                data_part = [gaussian.add(old, new) for old, new in zip(data_part, added, strict=True)]
+            state = state._replace(mean=mean, factor=factor, data_part=data_part)
         return state, energy, innovations
 
     def _follow_jump(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
@@ -346,25 +392,6 @@ class UnrolledFilter(ODEFilter):
         return jax.tree.unflatten(jax.tree.structure(template), list(packed))
 
 
-def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) -> Scalar:
-    """H Q H' over the same for H = e_n: the residual's variance from the newest step's noise, first order over zeroth.
-
-    Where the ODE is stiff, noise that moves the highest derivative also moves the vector field, and for the same
-    diffusion the first-order residual x^(n) - J x is the larger of the two.
-    """
-    own = [k for k, i in enumerate(layout.coordinate) if i == coordinate]
-    noise = _sparse(layout.process_factor[:, own])
-    highest = noise[layout.highest[coordinate]]
-    rate = gaussian.combine(jacobian_row, [noise[i] for i in layout.physical])
-    row = [gaussian.subtract(x, y) for x, y in zip(highest, rate, strict=True)]
-    return gaussian.dot(row, row) / gaussian.dot(highest, highest)
-
-
-def _sparse(matrix: np.ndarray) -> list[Row]:
-    """A constant matrix as rows with structural zeros."""
-    return [[float(entry) if entry else None for entry in row] for row in matrix]
-
-
 def _apply(matrix: np.ndarray, values: list[Scalar]) -> list[Scalar]:
     """`matrix @ values`."""
-    return [gaussian.combine_values(row, values) for row in _sparse(matrix)]
+    return [gaussian.combine_values(row, values) for row in sparse(matrix)]
