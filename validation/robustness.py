@@ -86,6 +86,8 @@ def damaged_results(kind: str, number: int, folder: Path) -> dict[str, int]:
 
 def killed(what: str, number: int, folder: Path) -> dict[str, int]:
     """A command ended at random moments, by SIGKILL, SIGTERM and SIGINT in turn; is everything whole after each?"""
+    folder = folder / f"killed-{what}"
+    folder.mkdir()
     study = write_study(folder)
     command, whole = _victim(what, study, folder)
     moments, found = random.Random(what), Counter[str]()
@@ -107,8 +109,15 @@ def killed(what: str, number: int, folder: Path) -> dict[str, int]:
             found["went on"] += 1
             continue
         quiet = "Traceback" not in said or what in ("save", "stream")  # these are scripts, for which it is usual
-        found["whole" if quiet and whole() else "broken"] += 1
+        found["whole" if quiet and _holds(whole) else "broken"] += 1
     return dict(found)
+
+
+def _holds(whole: Callable[[], bool]) -> bool:
+    try:
+        return whole()
+    except (ps.InputError, OSError):
+        return False
 
 
 def _victim(what: str, study: Path, folder: Path) -> tuple[list[str], Callable[[], bool]]:

@@ -124,6 +124,16 @@ def test_hdf5_that_matlab_never_writes(tmp_path: Path, make: Callable[[h5py.File
     assert reason in refusal(path)
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "", "é\u2028", "a/b"])
+def test_names_of_any_kind(tmp_path: Path, name: str) -> None:
+    """As damaged files have."""
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file["y"] = np.arange(3.0)
+        if name:
+            file[name] = np.arange(3.0)
+    assert "y" in read_table(tmp_path / "a.mat").names
+
+
 def test_a_file_that_takes_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As some damaged files do to HDF5."""
     worker = tmp_path / "worker.py"

@@ -6,6 +6,7 @@ the word REFUSED.
 """
 
 import io
+import json
 import math
 import sys
 from typing import Any
@@ -110,7 +111,7 @@ def main() -> int:
         print(f"{REFUSED}{(str(error).strip() or type(error).__name__).splitlines()[0]}", file=sys.stderr)
         return 3
     buffer = io.BytesIO()
-    names = "\n".join(arrays).encode("utf-8", "replace")
+    names = json.dumps(list(arrays)).encode()  # a damaged file can have any name
     numbered: dict[str, Any] = {f"v{i}": array for i, array in enumerate(arrays.values())}
     np.savez(buffer, names=np.frombuffer(names, dtype=np.uint8), **numbered)
     sys.stdout.buffer.write(buffer.getbuffer())

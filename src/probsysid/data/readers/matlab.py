@@ -1,6 +1,7 @@
 """MATLAB's .mat files, version 5 and the newer HDF5-based version 7.3; fields of structures are named `name.field`."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -37,8 +38,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     if found.returncode != 0:
         raise InputError(f"{path} is not a MATLAB file, or is damaged ({_reason(found.stderr)}).")
     with np.load(io.BytesIO(found.stdout), allow_pickle=False) as archive:
-        names = bytes(archive["names"]).decode().split("\n")
-        return {name: archive[f"v{i}"] for i, name in enumerate(names) if name}
+        names = json.loads(bytes(archive["names"]).decode())
+        return {name: archive[f"v{i}"] for i, name in enumerate(names)}
 
 
 def _reason(said: bytes) -> str:
