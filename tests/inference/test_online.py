@@ -219,7 +219,7 @@ def test_ctrl_c_in_the_middle_of_an_update(record: ps.Record, batch: ps.Posterio
             assert online.wait()
         else:
             break
-    assert lags == {0, 2}  # some struck before the posterior was replaced, some after
+    assert lags >= {0, 2}  # some struck before the posterior was replaced, some after
     feed(online, record, last, SAMPLES)
     assert_identical(online.posterior, batch)
 

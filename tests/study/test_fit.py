@@ -77,14 +77,14 @@ def test_fresh_draws_at_the_end() -> None:
 
 
 def test_fresh_draws_that_fail_are_a_remark() -> None:
-    """Particles that are all the same have no spread to draw from; the results are those of the run."""
+    """Around particles where the model overflows, no draw has any weight; the results are those of the run."""
     _, _, (found,) = loaded()
-    same = replace(found.posterior, theta=np.repeat(found.posterior.theta[:, :1], len(found.posterior.weights), axis=1))
+    astray = replace(found.posterior, theta=found.posterior.theta + 700.0)
     with pytest.raises(ps.SamplingError) as error:
-        same.refined(128)
-    result = run.work_out(asking_for(128), found.candidate, same, lambda _: None)
+        astray.refined(128)
+    result = run.work_out(asking_for(128), found.candidate, astray, lambda _: None)
     assert result.problems[0] == str(error.value).rstrip(".")
-    assert result.posterior is same
+    assert result.posterior is astray
 
 
 def test_the_study_as_used_gives_the_same_numbers() -> None:

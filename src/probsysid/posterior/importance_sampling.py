@@ -248,6 +248,8 @@ class ImportanceSample:
 
     def efficiency_of(self, other: Density) -> float:
         """The efficiency that draws from another distribution would have: 1 / E[p / q] over the posterior p."""
+        if not np.isfinite(self.ratios).any():
+            return 0.0
         ratios = self.log_target - other.log_density(self.theta)
         excess = log_sum_exp(self.ratios + ratios) - log_sum_exp(self.ratios) - log_mean_exp(self.ratios)
         return float(np.exp(-excess))

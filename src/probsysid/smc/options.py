@@ -7,8 +7,9 @@ from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import check_algorithm, choose, is_real, is_whole
 from probsysid.smc import moves
 from probsysid.smc.moves import IndependentMH, Move, RandomWalk
-from probsysid.smc.proposals import MomentMatchedT, StudentTMixture
+from probsysid.smc.proposals import MomentMatchedT, StudentTMixture, WideAxesT
 from probsysid.smc.resampling import SCHEMES, Multinomial, Resampling, Systematic
+from probsysid.smc.transport import BestFit, Curved
 
 MOVES: dict[str, Move] = {
     "default": moves.DEFAULT,
@@ -17,7 +18,8 @@ MOVES: dict[str, Move] = {
     "mixture": IndependentMH(StudentTMixture()),
     "random-walk": RandomWalk(),
 }
-ALGORITHMS = (IndependentMH, RandomWalk, MomentMatchedT, StudentTMixture, *map(type, SCHEMES.values()))
+PROPOSALS = (MomentMatchedT, WideAxesT, StudentTMixture, Curved, BestFit)
+ALGORITHMS = (IndependentMH, RandomWalk, *PROPOSALS, *map(type, SCHEMES.values()))
 """Classes that settings are made of; objects of other classes are code of the user."""
 
 PATHS = ("data", "likelihood")
