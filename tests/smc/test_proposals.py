@@ -7,9 +7,11 @@ from scipy import stats
 from probsysid.smc.proposals import (
     JITTER,
     DegenerateParticles,
+    EqualMixture,
     MixtureDensity,
     MomentMatchedT,
     StudentTMixture,
+    WideAxesT,
     _Monomials,
     cholesky,
     stacked,
@@ -176,3 +178,28 @@ def test_narrow_modes_far_apart_are_fitted_as_narrow_as_they_are() -> None:
     modes = [stats.multivariate_normal(np.full(3, centre), 1e-6 * np.eye(3)) for centre in (-1, 1)]
     ratios = 0.5 * sum(mode.pdf(draws.T) for mode in modes) / np.exp(fitted.log_density(draws))
     assert ratios.sum() ** 2 / (ratios**2).sum() > 0.3 * 20_000
+
+
+def test_wide_axes_reach_out_along_one_axis_each() -> None:
+    """Each component's covariance is that of the particles but for one principal axis."""
+    vectors, weights = batch()
+    vectors /= vectors.std(axis=1, keepdims=True)
+    fitted = WideAxesT(width=3.0, wide=0.3).fit(RANDOM, vectors, weights)
+    np.testing.assert_allclose(fitted.shares, [0.1, 0.1, 0.1, 0.7])
+    inverse = np.linalg.inv(fitted.factors[-1])
+    for factor in fitted.factors[:-1]:
+        white = inverse @ factor
+        np.testing.assert_allclose(np.sort(np.linalg.eigvalsh(white @ white.T)), [1, 1, 9], rtol=1e-6)
+        assert np.all(np.diag(factor) > 0) and np.all(np.triu(factor, 1) == 0)
+
+
+def test_an_equal_mixture_is_sampled_and_evaluated_as_a_whole() -> None:
+    parts = tuple(MixtureDensity(np.ones(1), MEANS[k : k + 1], FACTORS[k : k + 1], 5.0) for k in (0, 1))
+    whole, count = EqualMixture(parts), 100_000
+    expected = MixtureDensity(np.full(2, 0.5), MEANS, FACTORS, 5.0)
+    points = 3 * RANDOM.standard_normal((3, 50))
+    np.testing.assert_allclose(whole.log_density(points), expected.log_density(points), rtol=1e-10)
+    draws = whole.sample(np.random.default_rng(9), count)
+    assert np.all(np.abs(draws.mean(axis=1) - MEANS.mean(axis=0)) < 4 * draws.std(axis=1) / np.sqrt(count))
+    first, second = np.array_split(draws[0] > 1.5, 2)  # in no order of the parts
+    assert abs(first.mean() - second.mean()) < 4 * np.sqrt(0.5 / count)

@@ -250,9 +250,10 @@ class ImportanceSample:
         """The efficiency that draws from another distribution would have: 1 / E[p / q] over the posterior p."""
         if not np.isfinite(self.ratios).any():
             return 0.0
-        ratios = self.log_target - other.log_density(self.theta)
-        excess = log_sum_exp(self.ratios + ratios) - log_sum_exp(self.ratios) - log_mean_exp(self.ratios)
-        return float(np.exp(-excess))
+        with np.errstate(invalid="ignore"):
+            ratios = self.log_target - other.log_density(self.theta)
+            excess = log_sum_exp(self.ratios + ratios) - log_sum_exp(self.ratios) - log_mean_exp(self.ratios)
+        return 0.0 if np.isnan(excess) else float(np.exp(-excess))
 
 
 def fitted_sample(
