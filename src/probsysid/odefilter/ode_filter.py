@@ -69,17 +69,17 @@ class ODEFilter(ABC):
         return layout.physical + (layout.highest if self.ode_noise else ()) + layout.higher
 
     @property
-    def others(self) -> tuple[int, ...]:
+    def _others(self) -> tuple[int, ...]:
         """The free components that are not physical."""
         return self.free[len(self.layout.physical) :]
 
     @property
-    def tracks_data(self) -> bool:
+    def _tracks_data(self) -> bool:
         """Whether data reach the residuals that calibrate the diffusion, so that their part must be subtracted.
 
         A restart computes all other components from the physical ones, and so leaves nothing to subtract.
         """
-        return self.joint and not self.restarts and bool(self.others) and not isinstance(self.diffusion, Fixed)
+        return self.joint and not self.restarts and bool(self._others) and not isinstance(self.diffusion, Fixed)
 
     # Initialisation
 

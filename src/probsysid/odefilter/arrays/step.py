@@ -69,7 +69,7 @@ class ArrayFilter(ODEFilter):
     @property
     def _tracked(self) -> int:
         """Number of components of the data part."""
-        return len(self.others) if self.tracks_data else 0
+        return len(self._others) if self._tracks_data else 0
 
     @cached_property
     def _factor_order(self) -> np.ndarray:
@@ -141,7 +141,7 @@ class ArrayFilter(ODEFilter):
         complete = self._completion(particle, self.layout, derivatives)
         values, jacobian = self.linearisation.matrix(complete, physical, self._completion_sparsity)
         jacobian = jacobian * scales[self._physical] / scales[:, None]
-        others = np.array(self.others, dtype=int)
+        others = np.array(self._others, dtype=int)
         factor = jnp.concatenate([rows, self._algebra.product(jacobian[others], rows)])
         return values / scales, factor, jacobian[self._highest]
 
@@ -182,7 +182,7 @@ class ArrayFilter(ODEFilter):
     def _rescale(self, state: FilterState, rescale: Any) -> FilterState:
         jacobian = state.jacobian * rescale[self._highest][:, None] / rescale[self._physical]
         factor = state.factor * rescale[self._free][:, None]
-        data_part = state.data_part * rescale[np.array(self.others, dtype=int)[: self._tracked]]
+        data_part = state.data_part * rescale[np.array(self._others, dtype=int)[: self._tracked]]
         return state._replace(mean=state.mean * rescale, factor=factor, jacobian=jacobian, data_part=data_part)
 
     def _fold_steps(
@@ -208,9 +208,9 @@ class ArrayFilter(ODEFilter):
         return self._algebra.times(self._transition, components[self._factor_order])[self._prediction_to_layout]
 
     def _predict_data_part(self, state: FilterState) -> Float[Array, "D"] | None:
-        if not self.tracks_data:
+        if not self._tracks_data:
             return None
-        return self._predict(jnp.zeros(self.layout.size).at[np.array(self.others)].set(state.data_part))
+        return self._predict(jnp.zeros(self.layout.size).at[np.array(self._others)].set(state.data_part))
 
     def _predict_rows(self, state: FilterState, variance: Any) -> Float[Array, "predicted column"]:
         """Of the components in `_prediction_order`."""
@@ -269,10 +269,10 @@ class ArrayFilter(ODEFilter):
         return components[self._highest] - self._algebra.product(jacobian, components[self._physical])
 
     def _off_solutions(self, change: Any, jacobian: Any, scales: Any) -> Any:
-        """The part of a change of the free components that leaves the ODE's solutions, of the `others`."""
+        """The part of a change of the free components off the ODE's solutions, beyond the physical ones."""
         count = len(self._physical)
         along = change_along_ode(self.layout, jacobian, scales, change[:count], self._algebra)
-        return change[count:] - along[np.array(self.others)]
+        return change[count:] - along[np.array(self._others)]
 
     def _complete_mean(self, free_mean: Any, predicted: Any, values: Any, jacobian: Any) -> Any:
         """All components: where the ODE is exact, highest derivatives follow from the linearised vector field."""
@@ -316,7 +316,7 @@ class ArrayFilter(ODEFilter):
         if self.joint:
             mean = self._complete_mean(free_mean, state.mean, state.mean[self._highest], state.jacobian)
             data_part = state.data_part
-            if self.tracks_data:
+            if self._tracks_data:
                 data_part = data_part + self._off_solutions(free_mean - state.mean[self._free], state.jacobian, scales)
             state = state._replace(mean=mean, factor=factor, data_part=data_part)
         return state, energy, [Innovation(*parts) for parts in zip(*innovations, strict=True)]

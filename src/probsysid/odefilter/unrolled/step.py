@@ -46,7 +46,7 @@ class UnrolledFilter(ODEFilter):
         mean, factor, jacobian = self._from_physical(particle, sample, sample.inputs, particle.initial_mean, rows)
         guesses = self._initial_diffusions(particle, sample)
         memory = [self.diffusion.start(guess) for guess in guesses]
-        nothing = [jnp.zeros(()) for _ in self.others] if self.tracks_data else []
+        nothing = [jnp.zeros(()) for _ in self._others] if self._tracks_data else []
         return FilterState(mean, factor, jacobian, memory, [jnp.zeros(()) for _ in guesses], nothing)
 
     def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> list[Any]:
@@ -89,7 +89,7 @@ class UnrolledFilter(ODEFilter):
         ]
         factor = [
             *rows,
-            *(gaussian.combine(jacobian[i], rows) for i in self.others),
+            *(gaussian.combine(jacobian[i], rows) for i in self._others),
         ]
         pattern = self.model.dynamics_sparsity
         highest = [
@@ -102,7 +102,7 @@ class UnrolledFilter(ODEFilter):
     def _if_needed(self, jacobian: list[Row]) -> list[Row]:
         """The Jacobian is stored if the ODE is imposed exactly (otherwise the highest derivatives have rows), or for
         the data part."""
-        return jacobian if not self.ode_noise or self.tracks_data else [[None] * len(row) for row in jacobian]
+        return jacobian if not self.ode_noise or self._tracks_data else [[None] * len(row) for row in jacobian]
 
     # One interval
 
@@ -139,7 +139,7 @@ class UnrolledFilter(ODEFilter):
             [gaussian.multiply(s, rescale[i] / rescale[j]) for s, j in zip(row, layout.physical, strict=True)]
             for i, row in zip(layout.highest, state.jacobian, strict=True)
         ]
-        data_part = [value * rescale[i] for i, value in zip(self.others, state.data_part, strict=False)]
+        data_part = [value * rescale[i] for i, value in zip(self._others, state.data_part, strict=False)]
         return state._replace(mean=mean, factor=factor, jacobian=jacobian, data_part=data_part)
 
     # One integration step
@@ -148,10 +148,10 @@ class UnrolledFilter(ODEFilter):
         return _apply(self.layout.transition, state.mean)
 
     def _predict_data_part(self, state: FilterState) -> list[Any] | None:
-        if not self.tracks_data:
+        if not self._tracks_data:
             return None
         components: list[Any] = [None] * self.layout.size
-        for i, value in zip(self.others, state.data_part, strict=True):
+        for i, value in zip(self._others, state.data_part, strict=True):
             components[i] = value
         return _apply(self.layout.transition, components)
 
@@ -256,10 +256,10 @@ class UnrolledFilter(ODEFilter):
         return [gaussian.subtract(components[i], gaussian.combine_values(row, physical)) for i, row in pairs]
 
     def _off_solutions(self, change: list[Any], jacobian: list[Row], scales: Any) -> list[Any]:
-        """The part of a change of the free components that leaves the ODE's solutions, of the `others`."""
+        """The part of a change of the free components off the ODE's solutions, beyond the physical ones."""
         count = len(self.layout.physical)
         along = change_along_ode(self.layout, jacobian, scales, change[:count])
-        return [gaussian.subtract(value, along[i]) for i, value in zip(self.others, change[count:], strict=True)]
+        return [gaussian.subtract(value, along[i]) for i, value in zip(self._others, change[count:], strict=True)]
 
     def _residual_rows(self, rows: list[Row], jacobian: list[Row], scales: Any) -> list[Row]:
         """Rows of the ODE residuals: highest derivative minus Jacobian times state, and the ODE's own noise."""
@@ -334,7 +334,7 @@ class UnrolledFilter(ODEFilter):
             values = [state.mean[i] for i in layout.highest]
             mean = self._complete_mean(free_mean, state.mean, values, state.jacobian)
             data_part = state.data_part
-            if self.tracks_data:
+            if self._tracks_data:
                 change = [new - state.mean[i] for i, new in zip(self.free, free_mean, strict=True)]
                 added = self._off_solutions(change, state.jacobian, scales)
                 data_part = [gaussian.add(old, new) for old, new in zip(data_part, added, strict=True)]
