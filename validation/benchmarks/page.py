@@ -59,7 +59,8 @@ its noise fixed at 1e-6 V and one step a sample.
 """,
     "emps": """\
 Force is gtau times the recorded voltage. Friction opposes whatever acts, up to Fc, so that a stuck axis stays stuck
-(`probsysid/benchmarks/emps.py`). The default method infers a model error beside the noise; least-squares fits of the
+(`probsysid/benchmarks/emps.py`). The default method infers a process noise beside the noise (in
+the figures below still as `model_error`, a diffusion of the acceleration); least-squares fits of the
 open loop without that room give constants far from the published ones.
 `open_loop` is a free run of the test record from its measured force, with nothing that pulls it back: small force
 errors integrate twice. `closed_loop` simulates the benchmark's controller too, from the reference and the pulses.

@@ -125,7 +125,7 @@ class Method:
     solver: Solver
     sampler: Sampler
     noise: Mapping[str, Any] = field(default_factory=dict)
-    model_error: Mapping[str, Any] = field(default_factory=dict)
+    process_noise: Mapping[str, Any] = field(default_factory=dict)
     initial: Mapping[str, Any] | None = None
 
 

@@ -21,13 +21,14 @@ from probsysid.inference.progress import ProgressBar
 from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.model.model import Model
 from probsysid.model.problem import Problem, default_noise
+from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.posterior.diagnostics.residuals import find_doubts
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
-from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_model_error
+from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_process_noise
 from probsysid.posterior.draws import scalars
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.posterior.posterior import Posterior
@@ -54,7 +55,7 @@ def identify(
     *,
     solver: Solver = Solver(),
     sampler: Sampler = Sampler(),
-    model_error: Mapping[str, Any] | None = None,
+    process_noise: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -75,7 +76,8 @@ def identify(
             One mapping for all records, or one for each.
         solver: settings of the integration.
         sampler: settings of the sampling.
-        model_error: as in `Solver`, given here instead.
+        process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
+            or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
         checkpoint: a file in which the run is saved from time to time; if it exists, the run resumes from it.
@@ -84,7 +86,7 @@ def identify(
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
     """
     records = _records(record)
-    problem = _problem(model, records, priors, noise, initial, {**dict(solver.model_error), **(model_error or {})})
+    problem = _problem(model, records, priors, noise, initial, process_noise or {})
     check_seed(seed)
     target = BatchTarget(problem, solver, records, sampler.particles, executor or default_executor())
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
@@ -156,8 +158,8 @@ def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sa
     history.add(adaptive_substeps.with_change(nothing, run, adjusted, rejuvenations))
     differences = {"integration": adaptive_substeps.log_ratios(adjusted, finer).ravel()}
     theta = adjusted.flat_theta
-    if problem.model_error:
-        plain, rest = without_model_error(problem, theta)
+    if problem.process_noise:
+        plain, rest = without_process_noise(problem, theta)
         solver = at_level(target.solver, adjusted.level)
         without = log_likelihood(plain, solver, target.records, rest, target.executor)
         differences["model error"] = without - adjusted.log_likelihood.ravel()
@@ -258,7 +260,7 @@ def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> t
 def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed: int, *data: Any) -> str:
     """A text that changes whenever the same seed would give other numbers."""
     given = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
-    given |= {f"model_error.{k}": v for k, v in problem.model_error.items()}
+    given |= {f"process_noise.{k}": v for k, v in problem.process_noise.items()}
     for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
@@ -283,7 +285,7 @@ def _problem(
     priors: Mapping[Any, Any],
     noise: Mapping[str, Any] | None,
     initial: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
-    model_error: Mapping[str, Any],
+    process_noise: Mapping[str, Any],
 ) -> Problem:
     for record in records:
         model.check_inputs(record.input_names)
@@ -296,7 +298,7 @@ def _problem(
     initials = [initial or {}] * len(records) if initial is None or isinstance(initial, Mapping) else list(initial)
     if len(initials) != len(records):
         raise InputError(f"initial has {len(initials)} entries for {len(records)} records; give one for each.")
-    return Problem.make(model, priors, levels, initials, model_error)
+    return Problem.make(model, priors, levels, initials, with_default_priors(model, priors, records, process_noise))
 
 
 def check_seed(seed: Any) -> None:

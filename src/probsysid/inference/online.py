@@ -80,7 +80,7 @@ class Identifier:
     """A posterior that is updated with every sample.
 
     Args:
-        model, priors, noise, initial, solver, sampler, model_error, seed, executor: as for `identify`; noise levels
+        model, priors, noise, initial, solver, sampler, process_noise, seed, executor: as for `identify`; noise levels
             have to be given as numbers or priors, since there are no data yet to guess from.
         dt: sampling interval.
         intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
@@ -97,7 +97,7 @@ class Identifier:
         intersample: Word = "linear",
         solver: Solver = Solver(),
         sampler: Sampler = Sampler(),
-        model_error: Mapping[str, Any] | None = None,
+        process_noise: Mapping[str, Any] | None = None,
         seed: int = 0,
         executor: Executor | None = None,
     ):
@@ -111,7 +111,7 @@ class Identifier:
             if name not in noise:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
         check_seed(seed)
-        problem = Problem.make(model, priors, noise, [initial], {**dict(solver.model_error), **(model_error or {})})
+        problem = Problem.make(model, priors, noise, [initial], process_noise)
         particles, executor = sampler.particles, executor or default_executor()
         stream = StreamTarget(problem, solver, particles, executor, float(dt), intersample)
         run = ibis.start(stream, sampler, int(seed), first_level(stream))

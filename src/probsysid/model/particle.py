@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 
 class Particle(NamedTuple):
-    """Parameters, noise levels, initial state and model error of one particle; of many, with the particle axis last."""
+    """Parameters, noise, initial state and process noise of one particle; of many, with the particle axis last."""
 
     parameters: Mapping[str, Any]
     noise: list[Any]
@@ -13,5 +13,5 @@ class Particle(NamedTuple):
     initial_mean: list[Any]
     """Of each physical component, in physical units."""
     initial_sd: list[Any]
-    model_error: list[Any] | None = None
-    """Square root of a further diffusion for each coordinate, added in quadrature to the numerical one."""
+    process_noise: list[Any] | None = None
+    """White-noise force on each coordinate: s of d x^(n-1) = f dt + s dW, None where there is none."""

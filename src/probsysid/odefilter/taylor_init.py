@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.jet import jet
 
+from probsysid.model.model import Model
+from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 from probsysid.odefilter.layout import Layout
 
 VectorField = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
@@ -35,6 +37,21 @@ def taylor_derivatives(
         newest = _time_derivative(field, layout, derivatives, inputs, k)
         derivatives = [[*known, new] for known, new in zip(derivatives, newest, strict=True)]
     return [value for known, q in zip(derivatives, layout.smoothness, strict=True) for value in known[: q + 1]]
+
+
+def completion_sparsity(model: Model, layout: Layout) -> SparsityPattern:
+    """Which physical components each component of the state can depend on at a restart."""
+    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1
+    number = jax.ShapeDtypeStruct((), float)
+    inputs = [[number] * derivatives for _ in model.input_names]
+    parameters = {p: jax.ShapeDtypeStruct(model.shapes.get(p, ()), float) for p in model.parameter_names}
+
+    def complete(inputs: Any, parameters: Any, *physical: Any) -> list[Any]:
+        return taylor_derivatives(
+            lambda x, u: model.highest_derivatives(x, u, parameters), layout, list(physical), inputs
+        )
+
+    return sparsity_pattern(complete, inputs, parameters, count=len(layout.physical))
 
 
 def _split(layout: Layout, physical: Sequence[Any]) -> list[list[Any]]:
