@@ -117,6 +117,9 @@ After the true value: means over data sets of posterior mean and standard deviat
 of the mean from the truth in posterior standard deviations; percentage of 90 % intervals that hold the truth (standard
 error of a percentage: 7).
 
+20 data sets leave room for chance: k of the linear oscillator has an rms z of 1.5 on these and of 1.03 on 60 others
+(seeds 100 to 159, 1 step), which hold c, k, noise and s in 87, 90, 92 and 90 % of the 90 % intervals.
+
 | system | method | quantity | truth | mean | sd | rms z | largest z | 90 % |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
