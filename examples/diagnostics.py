@@ -158,4 +158,4 @@ print(*wrong.doubts, sep="\n")
 # But the noise was estimated at twice the 0.05 of the sensor, and c at three times its value: the model attributes the
 # dry friction to the viscous one. A noise level above that of the data sheet indicates that the model is missing
 # something. The report shows it more clearly: residuals that are not white. Compare with another model by evidence
-# ([choosing](choosing.md)), or account for it with `model_error`, an additional random force whose size is inferred.
+# ([choosing](choosing.md)), or account for it with `process_noise`, an additional random force whose size is inferred.

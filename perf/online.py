@@ -61,7 +61,7 @@ def identifier(study: CaseStudy, record: ps.Record, particles: int | None) -> ps
         intersample="zoh" if study.case == "emps" else "linear",
         solver=method.solver,
         sampler=method.sampler if particles is None else replace(method.sampler, particles=particles),
-        model_error=method.model_error,
+        process_noise=method.process_noise,
     )
 
 

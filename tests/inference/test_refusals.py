@@ -40,7 +40,7 @@ def priors(**changes: object) -> dict:
         ({"initial": {"x": 0.0}}, "initial has no entry for 'dx'"),
         ({"initial": {"x": 0.0, "dx": 0.0, "v": 1.0}}, "initial names 'v'"),
         ({"initial": {"x": 0.0, "dx": "rest"}}, "initial value of 'dx' is 'rest'"),
-        ({"model_error": {"y": 1.0}}, "model_error names 'y'"),
+        ({"process_noise": {"y": 1.0}}, "process_noise names 'y'"),
         ({"seed": 1.5}, "seed is 1.5"),
         ({"solver": ps.Solver(smoothness=1)}, "smoothness of 'x' is 1"),
         ({"solver": ps.Solver(smoothness={"y": 3})}, "smoothness names 'y'"),

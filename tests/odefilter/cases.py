@@ -44,7 +44,7 @@ class Case:
     inputs: np.ndarray | None = None
     """Inputs and their derivatives at each sample, from the right, (sample, input, derivative)."""
     substeps: int = 1
-    model_error: np.ndarray | None = None
+    process_noise: np.ndarray | None = None
     """(coordinate, particle)"""
     linearisation: Linearisation = EKF1()
     diffusion: Diffusion = QuasiMLE()
@@ -88,7 +88,7 @@ class Case:
             list(self.noise),
             list(self.initial_mean),
             list(self.initial_sd),
-            None if self.model_error is None else list(self.model_error),
+            None if self.process_noise is None else list(self.process_noise),
         )
 
     @cached_property

@@ -108,7 +108,7 @@ def random_case(
     data = rng.normal(size=(samples, outputs))
     data[rng.uniform(size=data.shape) < missing] = np.nan
     physical = sum(orders)
-    settings.setdefault("model_error", None)
+    settings.setdefault("process_noise", None)
     return Case(
         model=model,
         smoothness=tuple(smoothness),

@@ -39,10 +39,10 @@ ERROR = np.linspace(0.2, 1.0, 10).reshape(2, 5)
 
 CHOSEN = [
     structure((2,), (3,), 2, diffusion=QuasiMLE(), missing=0.3),
-    structure((2, 1), (3, 1), 3, diffusion=Dynamic(4.0), uniform=False, model_error=ERROR),
+    structure((2, 1), (3, 1), 3, diffusion=Dynamic(4.0), uniform=False, process_noise=ERROR),
     structure((1,), (3,), 2, diffusion=Dynamic(), restarts=True, substeps=2, uniform=False),
     structure((1, 1), (1, 2), 2, diffusion=Fixed((0.7, 1.3)), restarts=True, uniform=False, ode_noise=0.2),
-    structure((3,), (4,), 1, linearisation=EKF0(), joint=False, uniform=False, missing=0.3, model_error=ERROR[:1]),
+    structure((3,), (4,), 1, linearisation=EKF0(), joint=False, uniform=False, missing=0.3, process_noise=ERROR[:1]),
     structure((1, 2), (2, 2), 2, linearisation=EKF0(), diffusion=Dynamic(), ode_noise=0.2, missing=0.3),
     structure((1, 2), (1, 3), 1, joint=False, restarts=True),
 ]
@@ -84,7 +84,7 @@ def structures(draw: Any) -> dict[str, Any]:
         "joint": draw(st.sampled_from([True, True, False])),
         "restarts": draw(st.booleans()) if small else False,
         "ode_noise": draw(st.sampled_from([0.0, 0.0, 0.2])),
-        "model_error": draw(st.sampled_from([None, np.full((coordinates, particles), 0.4)])),
+        "process_noise": draw(st.sampled_from([None, np.full((coordinates, particles), 0.4)])),
     }
 
 

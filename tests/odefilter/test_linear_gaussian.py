@@ -70,7 +70,7 @@ CASES = {
     "first order": linear_case(relaxation(), (2,), 1, missing=0.2),
     "second order, q=4, irregular steps": linear_case(oscillator(), (4,), 2, missing=0.3, uniform=False, substeps=2),
     "coupled, three outputs": linear_case(coupled(), (3, 2), 3, missing=0.2, diffusion=Fixed((0.8, 1.7))),
-    "restarts at jumps, substeps, diffusion estimated, model error": linear_case(
+    "restarts at jumps, substeps, diffusion estimated": linear_case(
         oscillator(),
         (3,),
         4,
@@ -79,7 +79,6 @@ CASES = {
         substeps=2,
         uniform=False,
         diffusion=QuasiMLE(),
-        model_error=np.array([[0.5, 2.0]]),
     ),
     "ODE imposed up to noise": linear_case(coupled(), (2, 1), 6, ode_noise=0.3, missing=0.2),
 }

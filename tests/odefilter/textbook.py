@@ -7,6 +7,7 @@ the covariance form has digits to waste, and its results are exact for our purpo
     restart      where inputs jump at samples: all derivatives anew from the physical components
     the ODE      z = C m - f(m),  S = H P H' + R,  K = P H' / S,  m <- m - K z,  P <- P - K S K'     (eq. EKF0)
     diffusion    z^2 / s for each coordinate, s its variance for unit diffusion                 (section Calibration)
+    white force  d x^(n-1) = f dt + s dW: P <- P + s^2 integral of phi phi', phi the response of the state to a kick
     data part    what data have added to z: e <- A e, z_e = H e, e <- e - K z_e, and e <- e + change at the data,
                  less what a solution of the linearised ODE through the physical components of e would have
     the data     v = y - g(m),  S = G P G' + r^2,  energy = log|2 pi S| / 2 + v' S^-1 v / 2      (eq. energy)
@@ -197,7 +198,7 @@ class Textbook:
         )
         self.noise = pick(case.noise)
         self.initial = pick(case.initial_mean), pick(case.initial_sd)
-        self.model_error = None if case.model_error is None else pick(case.model_error)
+        self.process_noise = None if case.process_noise is None else pick(case.process_noise)
         self.full = isinstance(case.linearisation, EKF1)
         grid, inputs = case.input_arrays
         self.grid, self.inputs = numbers.array(grid), numbers.array(inputs)
@@ -275,6 +276,8 @@ class Textbook:
         rows = self.numbers.zeros(len(self.highest), self.size)
         for c, i in enumerate(self.highest):
             rows[c, i] = self.numbers.convert(1)
+        off = self.numbers.array(np.eye(self.size))
+        off = np.stack([self.off_solutions(column) for column in off.T], axis=1)  # with the Jacobian before the step
         if self.full:
             self.slopes = slopes
             rows[:, self.physical] = rows[:, self.physical] - slopes
@@ -287,27 +290,71 @@ class Textbook:
             q, n = self.case.smoothness[c], self.case.model.orders[c]
             noise = process(q, h)
             estimate = self.estimators[c].update(calibrating[c], unit, noise[n, n])
-            if self.model_error is not None:
-                estimate = estimate + self.model_error[c] ** 2
             variance.append(estimate)
             noises.append(estimate * noise)
-        predicted = Moments(mean, a @ state.covariance @ a.T + block_diagonal(noises, self.numbers))
+        moved = a if self.process_noise is None else self.carried(a @ off, h)
+        predicted = Moments(mean, moved @ state.covariance @ moved.T + block_diagonal(noises, self.numbers))
         allowed = np.array([self.numbers.convert(self.case.ode_noise) ** 2] * len(rows), dtype=object)
         part = condition(Moments(part, predicted.covariance), rows, from_data, allowed, self.numbers)[0].mean
         self.data_part = self.off_solutions(part)
-        return condition(predicted, rows, residual, allowed, self.numbers)[0], variance
+        state = condition(predicted, rows, residual, allowed, self.numbers)[0]
+        kicks = self.kicks(h)
+        return Moments(state.mean, state.covariance + kicks @ kicks.T), variance
 
-    def off_solutions(self, change: np.ndarray) -> np.ndarray:
-        """A change of the state, less that of the solution of the linearised ODE with the same physical components."""
-        orders, smoothness = self.case.model.orders, self.case.smoothness
-        offsets = np.concatenate([[0], np.cumsum([q + 1 for q in smoothness])])
-        paths = [list(change[o : o + n]) for o, n in zip(offsets, orders, strict=False)]
-        for k in range(max(smoothness)):
+    def solution(self, physical: np.ndarray, count: int) -> list[list[Any]]:
+        """Each coordinate of the linearised ODE's solution and its derivatives, `count` of them from the highest on."""
+        orders = self.case.model.orders
+        values = list(physical)
+        paths = [[values.pop(0) for _ in range(n)] for n in orders]
+        for k in range(count):
             known = np.array([path[i + k] for path, n in zip(paths, orders, strict=True) for i in range(n)])
             for path, value in zip(paths, self.slopes @ known, strict=True):
                 path.append(value)
-        along = [value for path, q in zip(paths, smoothness, strict=True) for value in path[: q + 1]]
-        return change - np.array(along, dtype=object)
+        return paths
+
+    def along(self, physical: np.ndarray) -> np.ndarray:
+        """All components of the linearised ODE's solution."""
+        smoothness = self.case.smoothness
+        paths = self.solution(physical, max(smoothness))
+        values = [value for path, q in zip(paths, smoothness, strict=True) for value in path[: q + 1]]
+        return np.array(values, dtype=object)
+
+    def off_solutions(self, change: np.ndarray) -> np.ndarray:
+        """A change of the state, less that of the solution of the linearised ODE with the same physical components."""
+        return change - self.along(change[self.physical])
+
+    def carried(self, extrapolated: np.ndarray, h: Any) -> np.ndarray:
+        """The transition with process noise: physical components by the linearised ODE, the rest by the prior."""
+        result = extrapolated.copy()
+        for k, i in enumerate(self.physical):
+            unit = np.array([self.numbers.convert(k == j) for j in range(len(self.physical))], dtype=object)
+            after = [
+                sum(path[d + t] * h**t / math.factorial(t) for t in range(8))
+                for path, n in zip(self.solution(unit, 8), self.case.model.orders, strict=True)
+                for d in range(n)
+            ]
+            result[:, i] = result[:, i] + self.along(np.array(after, dtype=object))
+        return result
+
+    def kicks(self, h: Any) -> np.ndarray:
+        """Square root of the covariance of a step's white-noise force: responses to kicks of x^(n-1), by quadrature."""
+        if self.process_noise is None:
+            return self.numbers.zeros(self.size, 0)
+        nodes, weights = np.polynomial.legendre.leggauss(max(self.case.model.orders) + 2)
+        columns = []
+        for level, highest in zip(self.process_noise, self.highest, strict=True):
+            unit = np.array([self.numbers.convert(i == highest - 1) for i in self.physical], dtype=object)
+            paths = self.solution(unit, 8)
+            for node, weight in zip(nodes, weights, strict=True):
+                tau = h * self.numbers.convert((node + 1) / 2)
+                physical = [
+                    sum(path[i + k] * tau**k / math.factorial(k) for k in range(8))
+                    for path, n in zip(paths, self.case.model.orders, strict=True)
+                    for i in range(n)
+                ]
+                size = level * self.numbers.sqrt(h * self.numbers.convert(weight / 2))
+                columns.append(size * self.along(np.array(physical, dtype=object)))
+        return np.stack(columns, axis=1)
 
     def observe(self, state: Moments, outputs: np.ndarray, inputs: np.ndarray) -> tuple[Moments, Any]:
         """Condition on all outputs that are present, at once."""

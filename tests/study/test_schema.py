@@ -169,7 +169,7 @@ def test_a_chain_is_the_sum_of_its_springs() -> None:
 
 def test_sections_have_every_option_of_solver_and_sampler() -> None:
     for section, options in ((SolverSection, ps.Solver), (SamplerSection, ps.Sampler)):
-        names = {field.name for field in fields(options)} - {"model_error"}  # which has a table of its own
+        names = {field.name for field in fields(options)}
         more = {"preset"} | ({"refine"} if options is ps.Sampler else set())
         assert set(section.model_fields) == names | more
 
@@ -202,6 +202,6 @@ def test_bad_priors_are_refused(text: str) -> None:
 
 
 def test_a_study_written_again_reads_the_same() -> None:
-    tables = tomllib.loads(STUDY.replace("[data]", "[[data]]") + '\n[model_error]\n"h" = "HalfNormal(1e-7)"\n')
+    tables = tomllib.loads(STUDY.replace("[data]", "[[data]]") + '\n[process_noise]\n"h" = "HalfNormal(1e-7)"\n')
     tables["title"] = 'quotes " and \\ and \n and ü \x7f'
     assert tomllib.loads(to_toml(tables)) == tables

@@ -37,7 +37,7 @@ def problem(records: int, **changes: Mapping[str, object]) -> Problem:
             "priors": {"k": ps.dist.LogNormal(0.0, 1.0)},
             "noise": NOISE,
             "initials": [INITIAL] * records,
-            "model_error": {},
+            "process_noise": {},
             **changes,
         },
     )
@@ -65,4 +65,4 @@ def test_energies_are_those_of_simulated_outputs(intersample: str, irregular: bo
 
 def test_a_motion_without_error_is_no_pilot_of_a_model_with_error() -> None:
     assert applies(problem(1))
-    assert not applies(problem(1, model_error={"x": ps.dist.HalfNormal(1.0)}))
+    assert not applies(problem(1, process_noise={"x": ps.dist.HalfNormal(1.0)}))

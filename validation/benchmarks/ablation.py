@@ -59,7 +59,7 @@ def take(choices: tuple[str, ...], method: Method, other: Method) -> Method:
             name = OF_THE_SOLVER[choice]
             method = replace(method, solver=replace(method.solver, **{name: getattr(other.solver, name)}))
         else:
-            name = {"start": "initial", "model error": "model_error"}.get(choice, choice)
+            name = {"start": "initial", "model error": "process_noise"}.get(choice, choice)
             method = replace(method, **{name: getattr(other, name)})
     return method
 

@@ -126,7 +126,7 @@ class Method:
     solver: Solver
     sampler: Sampler
     noise: Mapping[str, Prior] = field(default_factory=dict)
-    model_error: Mapping[str, Prior] = field(default_factory=dict)
+    process_noise: Mapping[str, Prior] = field(default_factory=dict)
     initial: Mapping[str, Prior] | None = None
 
 

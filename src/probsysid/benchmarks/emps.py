@@ -57,8 +57,9 @@ PARTICLES = 512
 SOLVER = Solver(smoothness=2, substeps=1, linearisation="ekf1", diffusion="quasi-mle")
 """Steps of 1 ms are short enough for one linearisation."""
 
-MODEL_ERROR = 0.1
-"""Median of its prior, m/s^2/sqrt(s): friction that varies along the screw by a few per cent of Fc / M."""
+PROCESS_NOISE = 0.01
+"""Median of its prior, m/s per root second: friction that varies along the screw by a few per cent of Fc / M, within
+some tenths of a second."""
 
 JANOT = {"M": 95.1089, "Fv": 203.5034, "Fc": 20.3935, "offset": -3.1648}
 """Published with the benchmark, by inverse dynamics and least squares."""
@@ -187,7 +188,7 @@ def study(folder: str | Path | None = None, variant: str = "friction") -> CaseSt
     begin = start(record)
     noise = dist.LogNormal(np.log(1e-6), 2.0)
     sampler = Sampler(particles=PARTICLES, max_moves=3)
-    default = Method(SOLVER, sampler, {"position": noise}, {"x": dist.LogNormal(np.log(MODEL_ERROR), 2.0)})
+    default = Method(SOLVER, sampler, {"position": noise}, {"x": dist.LogNormal(np.log(PROCESS_NOISE), 2.0)})
     paper = Method(
         Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES, bridge=NEVER), {"position": noise}, initial=begin
     )

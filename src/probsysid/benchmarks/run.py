@@ -123,7 +123,7 @@ def run(
             study.initial if settings.initial is None else settings.initial,
             solver=settings.solver,
             sampler=sampler,
-            model_error=settings.model_error,
+            process_noise=settings.process_noise,
             seed=seed,
             progress=progress,
             notice=evolution.note,

@@ -14,13 +14,13 @@ from probsysid.smc.options import Sampler
 
 
 def check_arguments(
-    model: Any, priors: Any, noise: Any, model_error: Any, solver: Any, sampler: Any, executor: Any, seed: Any
+    model: Any, priors: Any, noise: Any, process_noise: Any, solver: Any, sampler: Any, executor: Any, seed: Any
 ) -> None:
     """Raise unless the arguments that `identify` and `Identifier` share are of the right kinds."""
     check_not_traced()
     check_kind("model", model, Model, "make one with probsysid.Model(...)")
     check_mapping("priors", priors, "{'m': dist.LogNormal(0, 1)}")
-    for name, value in (("noise", noise), ("model_error", model_error)):
+    for name, value in (("noise", noise), ("process_noise", process_noise)):
         if value is not None:
             check_mapping(name, value, "{'position': 0.1}" if name == "noise" else "{'x': 0.1}")
     check_kind("solver", solver, Solver, "make one with probsysid.Solver(...)")

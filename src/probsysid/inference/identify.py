@@ -25,6 +25,7 @@ from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerpri
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem, default_noise
+from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
@@ -32,7 +33,7 @@ from probsysid.parallel.stoppable import stoppable
 from probsysid.posterior.diagnostics.residuals import find_doubts
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
-from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_model_error
+from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_process_noise
 from probsysid.posterior.draws import scalars
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.posterior.posterior import Posterior
@@ -68,7 +69,7 @@ def identify(
     *,
     solver: Solver = Solver(),
     sampler: Sampler = Sampler(),
-    model_error: Mapping[str, Prior] | None = None,
+    process_noise: Mapping[str, Prior] | None = None,
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -89,7 +90,8 @@ def identify(
             One mapping for all records, or one for each.
         solver: settings of the integration.
         sampler: settings of the sampling.
-        model_error: as in `Solver`, given here instead.
+        process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
+            or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
         checkpoint: a file in which the run is saved from time to time; if it exists, the run resumes from it.
@@ -97,9 +99,9 @@ def identify(
         notice: called after every range of samples with the state of the run and what the step did.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
     """
-    check_arguments(model, priors, noise, model_error, solver, sampler, executor, seed)
+    check_arguments(model, priors, noise, process_noise, solver, sampler, executor, seed)
     records = checked_records(record)
-    problem = _problem(model, records, priors, noise, initial, {**dict(solver.model_error), **(model_error or {})})
+    problem = _problem(model, records, priors, noise, initial, process_noise or {})
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
@@ -232,8 +234,8 @@ def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sa
     history.add(adaptive_substeps.with_change(nothing, run, adjusted, rejuvenations))
     differences = {"integration": adaptive_substeps.log_ratios(adjusted, finer).ravel()}
     theta = adjusted.flat_theta
-    if problem.model_error:
-        plain, rest = without_model_error(problem, theta)
+    if problem.process_noise:
+        plain, rest = without_process_noise(problem, theta)
         solver = at_level(target.solver, adjusted.level)
         without = log_likelihood(plain, solver, target.records, rest, target.executor)
         differences["model error"] = without - adjusted.log_likelihood.ravel()
@@ -347,7 +349,7 @@ def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> t
 def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed: int, *data: Any) -> str:
     """A text that changes whenever the same seed would give other numbers."""
     given: dict[Any, Prior] = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
-    given |= {f"model_error.{k}": v for k, v in problem.model_error.items()}
+    given |= {f"process_noise.{k}": v for k, v in problem.process_noise.items()}
     for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
@@ -362,7 +364,7 @@ def _problem(
     priors: Priors,
     noise: Mapping[str, Prior] | None,
     initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None,
-    model_error: Mapping[str, Prior],
+    process_noise: Mapping[str, Prior],
 ) -> Problem:
     for record in records:
         model.check_inputs(record.input_names)
@@ -373,4 +375,4 @@ def _problem(
             )
     levels = {name: default_noise(name, records) for name in model.output_names} | dict(noise or {})
     initials = checked_initials(initial, len(records))
-    return Problem.make(model, priors, levels, initials, model_error)
+    return Problem.make(model, priors, levels, initials, with_default_priors(model, priors, records, process_noise))

@@ -88,7 +88,7 @@ class Identifier:
     """A posterior that is updated with every sample.
 
     Args:
-        model, priors, noise, initial, solver, sampler, model_error, seed, executor: as for `identify`; noise levels
+        model, priors, noise, initial, solver, sampler, process_noise, seed, executor: as for `identify`; noise levels
             have to be given as numbers or priors, since there are no data yet to guess from.
         dt: sampling interval.
         intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
@@ -105,11 +105,11 @@ class Identifier:
         intersample: Word = "linear",
         solver: Solver = Solver(),
         sampler: Sampler = Sampler(),
-        model_error: Mapping[str, Prior] | None = None,
+        process_noise: Mapping[str, Prior] | None = None,
         seed: int = 0,
         executor: Executor | None = None,
     ):
-        check_arguments(model, priors, noise, model_error, solver, sampler, executor, seed)
+        check_arguments(model, priors, noise, process_noise, solver, sampler, executor, seed)
         check_mapping("noise", noise, "{'position': 0.1}")
         check_mapping("initial", initial, "{'x': 0.0, 'dx': 0.0}")
         if not is_real(dt) or not 0 < dt < float("inf"):
@@ -121,7 +121,7 @@ class Identifier:
         for name in model.output_names:
             if name not in noise:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
-        problem = Problem.make(model, priors, noise, [initial], {**dict(solver.model_error), **(model_error or {})})
+        problem = Problem.make(model, priors, noise, [initial], process_noise)
         particles, executor = sampler.particles, executor or default_executor()
         stream = StreamTarget(problem, solver, particles, executor, float(dt), intersample)
         run = ibis.start(stream, sampler, int(seed), first_level(stream))

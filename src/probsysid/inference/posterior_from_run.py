@@ -69,6 +69,9 @@ def _units(model: Model, records: Sequence[Record]) -> dict[str, str]:
     """Units of parameters, initial values and noise levels by name."""
     units = {**model.units}
     units |= {f"initial.{name}": unit for name, unit in model.units.items() if name in model.coordinates}
+    for name, order in model.coordinates.items():
+        if name in model.units:
+            units[f"process_noise.{name}"] = f"{model.units[name]}/s^{order - 0.5:g}"
     for record in records:
         units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in model.output_names}
     return units

@@ -7,7 +7,7 @@ from probsysid._internal.array_types import Scalar
 
 
 class Particle(NamedTuple):
-    """Parameters, noise levels, initial state and model error of one particle; of many, with the particle axis last."""
+    """Parameters, noise, initial state and process noise of one particle; of many, with the particle axis last."""
 
     parameters: Mapping[str, Scalar]
     noise: list[Scalar]
@@ -15,5 +15,5 @@ class Particle(NamedTuple):
     initial_mean: list[Scalar]
     """Of each physical component, in physical units."""
     initial_sd: list[Scalar]
-    model_error: list[Scalar] | None = None
-    """Square root of a further diffusion for each coordinate, added in quadrature to the numerical one."""
+    process_noise: list[Scalar | None] | None = None
+    """White-noise force on each coordinate: s of d x^(n-1) = f dt + s dW, None where there is none."""

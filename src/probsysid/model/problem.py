@@ -1,4 +1,4 @@
-"""The inference problem: a model with priors, noise levels, initial values and model error, checked and laid out."""
+"""The inference problem: a model with priors, noise levels, initial values and process noise, checked and laid out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Problem:
     priors: Priors
     noise: Mapping[str, Prior]
     initials: Sequence[Mapping[str, Prior]]
-    model_error: Mapping[str, Prior]
+    process_noise: Mapping[str, Prior]
 
     @classmethod
     def make(
@@ -40,13 +40,13 @@ class Problem:
         priors: Priors,
         noise: Mapping[str, Prior],
         initials: Sequence[Mapping[str, Prior]],
-        model_error: Mapping[str, Prior] | None,
+        process_noise: Mapping[str, Prior] | None,
     ) -> "Problem":
         """Check every name and kind before anything compiles."""
-        model_error = dict(model_error or {})
+        process_noise = dict(process_noise or {})
         _check_priors(model, priors)
         _check_levels("noise", noise, model.output_names)
-        _check_levels("model_error", model_error, tuple(model.coordinates))
+        _check_levels("process_noise", process_noise, tuple(model.coordinates))
         for initial in initials:
             check_initial_names(model, initial)
             for name in model.physical_names:
@@ -56,7 +56,7 @@ class Problem:
                     )
                 if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
                     gaussian_moments(name, initial[name])
-        return cls(model, dict(priors), dict(noise), [dict(i) for i in initials], model_error)
+        return cls(model, dict(priors), dict(noise), [dict(i) for i in initials], process_noise)
 
     @cached_property
     def space(self) -> ParameterSpace:
@@ -67,7 +67,7 @@ class Problem:
         """
         sampled: dict[Any, Any] = {n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
         sampled |= {f"noise.{n}": p for n, p in self.noise.items() if isinstance(p, dist.Distribution)}
-        sampled |= {f"model_error.{n}": p for n, p in self.model_error.items() if isinstance(p, dist.Distribution)}
+        sampled |= {f"process_noise.{n}": p for n, p in self.process_noise.items() if isinstance(p, dist.Distribution)}
         for r, initial in enumerate(self.initials):
             for name, prior in initial.items():
                 if isinstance(prior, dist.Distribution):
@@ -87,13 +87,20 @@ class Problem:
             parameters=model.parameter_names,
             noise=tuple(f"noise.{name}" for name in model.output_names),
             initial=tuple(self.initial_name(record, name) for name in model.physical_names),
-            model_error=tuple(f"model_error.{name}" for name in model.coordinates) if self.model_error else None,
+            process_noise=self._process_noise_names,
         )
+
+    @property
+    def _process_noise_names(self) -> tuple[str | None, ...] | None:
+        """By coordinate."""
+        if not self.process_noise:
+            return None
+        return tuple(f"process_noise.{n}" if n in self.process_noise else None for n in self.model.coordinates)
 
     def fixed(self, record: int) -> dict[str, Any]:
         """The value of every quantity that has no prior."""
         given: dict[Any, Any] = {f"noise.{n}": self.noise.get(n, 0.0) for n in self.model.output_names}
-        given |= {f"model_error.{n}": self.model_error.get(n, 0.0) for n in self.model.coordinates}
+        given |= {f"process_noise.{n}": v for n, v in self.process_noise.items()}
         given |= {self.initial_name(record, n): v for n, v in self.initials[record].items()}
         given |= self.priors
         return {n: np.asarray(v, dtype=float) for n, v in given.items() if not isinstance(v, dist.Distribution)}
@@ -110,7 +117,8 @@ class QuantityRoles:
     parameters: tuple[str, ...]
     noise: tuple[str, ...]
     initial: tuple[str, ...]
-    model_error: tuple[str, ...] | None
+    process_noise: tuple[str | None, ...] | None
+    """None for a coordinate that has none, and for all."""
 
     def particle(self, values: Mapping[str, Scalar]) -> Particle:
         return Particle(
@@ -118,7 +126,9 @@ class QuantityRoles:
             noise=[values[name] for name in self.noise],
             initial_mean=[values[name] for name in self.initial],
             initial_sd=[jnp.zeros(()) for _ in self.initial],
-            model_error=None if self.model_error is None else [values[name] for name in self.model_error],
+            process_noise=None
+            if self.process_noise is None
+            else [None if name is None else values[name] for name in self.process_noise],
         )
 
 

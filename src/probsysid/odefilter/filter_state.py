@@ -21,5 +21,5 @@ class FilterState(NamedTuple):
     variance: Any
     """Squared diffusion of the newest step, by coordinate."""
     data_part: Any
-    """The part of the non-physical components (`ODEFilter._others`) that data have put there and that the ODE does not
+    """The part of the free components beyond the physical ones that data have put there and that the ODE does not
     explain: it is subtracted from the residuals that calibrate the diffusion.  Empty where data never reach them."""

@@ -88,7 +88,7 @@ class ODEFilter(ABC):
         """The Gaussian at the first sample, before its data: Taylor-mode initialisation of all derivatives."""
 
     @abstractmethod
-    def restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+    def _restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         """Re-initialise higher derivatives from the ODE at the start of the interval, given the physical components."""
 
     # One interval
@@ -106,7 +106,7 @@ class ODEFilter(ABC):
         """The state at the start of the interval: in the units of its steps, and restarted if inputs may jump."""
         if sample.rescale is not None:
             state = self._rescale(state, sample.rescale)
-        return self.restart(state, particle, sample) if self.restarts else state
+        return self._restart(state, particle, sample) if self.restarts else state
 
     @abstractmethod
     def _rescale(self, state: FilterState, rescale: Any) -> FilterState:
@@ -129,6 +129,25 @@ class ODEFilter(ABC):
     def advance(
         self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
     ) -> FilterState:
+        """One integration step, and the process noise of that time."""
+        state = self._integrate(state, particle, sample, inputs, unit)
+        return state if particle.process_noise is None else self._disturb(state, particle, sample)
+
+    def advance_traced(
+        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
+    ) -> tuple[FilterState, tuple[Any, ...] | None]:
+        """As `advance`; with process noise also what the smoother needs to go back: moments before the noise, its
+        factor, and mean and rows of the prediction."""
+        integrated = self._integrate(state, particle, sample, inputs, unit)
+        if particle.process_noise is None:
+            return integrated, None
+        noise = self._disturbance(integrated, particle, sample)
+        steps = self.moments(integrated, sample), noise, *self._predicted(state, integrated, sample)
+        return self._disturb(integrated, particle, sample), steps
+
+    def _integrate(
+        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
+    ) -> FilterState:
         """One integration step: predict, linearise, calibrate the diffusion, condition on the ODE.
 
         Data that contradict the model move the state at every sample.  A change of the physical components takes the
@@ -145,16 +164,22 @@ class ODEFilter(ABC):
         predicted = Prediction(self._predict_mean(state), self._predict_data_part(state))
         values, jacobian = self._linearise(particle, predicted.mean, inputs, scales)
         memory, variance = self._calibrate(state, particle, predicted, values, jacobian, unit)
-        rows = self._predict_rows(state, variance)
+        rows = self._rows(state, particle, sample, variance, jacobian)
         factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
         iterations = self.linearisation.iterations
         for k in range(iterations):
             values, jacobian = self._relinearise(particle, predicted.mean, mean, inputs, scales)
             if k == iterations - 1:
                 memory, variance = self._calibrate(state, particle, predicted, values, jacobian, unit)
-                rows = self._predict_rows(state, variance)
+            rows = self._rows(state, particle, sample, variance, jacobian)
             factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
         return self._updated(factor, mean, jacobian, memory, variance, data_part)
+
+    def _rows(self, state: FilterState, particle: Particle, sample: IntervalData, variance: Any, jacobian: Any) -> Any:
+        """Rows of the prediction; with process noise as the linearised ODE carries them (`process_noise.py`)."""
+        if particle.process_noise is None:
+            return self._predict_rows(state, variance)
+        return self._predict_rows_along_ode(state, variance, jacobian, sample.scales, sample.step)
 
     @abstractmethod
     def _predict_mean(self, state: FilterState) -> Any:
@@ -167,6 +192,11 @@ class ODEFilter(ABC):
     @abstractmethod
     def _predict_rows(self, state: FilterState, variance: Any) -> Any:
         """[A L, sigma sqrt(Q)], a factor of A P A' + sigma^2 Q."""
+
+    @abstractmethod
+    def _predict_rows_along_ode(self, state: FilterState, variance: Any, jacobian: Any, scales: Any, step: Any) -> Any:
+        """The same, but that physical components are carried on by the linearised ODE, together with what it gives for
+        the others; only the rest of the others, the integration error, is extrapolated by the prior."""
 
     @abstractmethod
     def _linearise(self, particle: Particle, mean: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
@@ -184,10 +214,7 @@ class ODEFilter(ABC):
     def _calibrate(
         self, state: FilterState, particle: Particle, predicted: "Prediction", values: Any, jacobian: Any, unit: Any
     ) -> tuple[list[Any], Any]:
-        """Memory of the diffusion estimators and each coordinate's squared diffusion, given the step's ODE residuals.
-
-        A model error adds to the squared diffusion.
-        """
+        """Memory of the diffusion estimators and each coordinate's squared diffusion, given the step's residuals."""
 
     @abstractmethod
     def _condition_on_ode(
@@ -203,6 +230,21 @@ class ODEFilter(ABC):
         self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any, data_part: Any
     ) -> FilterState:
         """The state after a step."""
+
+    # Process noise
+
+    @abstractmethod
+    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+        """Mean and rows of all components before a step was conditioned on the ODE, in physical units: (D, 2 D).  The
+        first columns are those of the factor in `moments`."""
+
+    @abstractmethod
+    def _disturb(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        """Add the process noise of one step (`process_noise.py`)."""
+
+    @abstractmethod
+    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
+        """The factor of that noise for all components in physical units: (D, column)."""
 
     # Data
 

@@ -1,7 +1,7 @@
 """The solver's settings, and the ODE filter that follows from them for a model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from probsysid._internal.errors import InputError, did_you_mean
@@ -60,9 +60,6 @@ class Solver:
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
             that the data enter the likelihood of the parameters but never correct the state.
         ode_noise: standard deviation of the ODE residual in units of the highest derivative; 0 imposes the ODE exactly.
-        model_error: square root of a further diffusion of the named coordinates, as a prior or a number: inferred from
-            the data and added in quadrature to the numerical one, for data that disagree with the model more than noise
-            and integration error allow.
     """
 
     smoothness: int | Mapping[str, int] | Literal["auto", "paper"] = "auto"
@@ -71,7 +68,6 @@ class Solver:
     diffusion: Diffusion | str | float | None = None
     conditioning: Literal["joint", "solver"] = "joint"
     ode_noise: float = 0.0
-    model_error: Mapping[str, Any] | tuple[tuple[str, Any], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.linearisation is None:
@@ -95,17 +91,14 @@ class Solver:
             )
         if not (is_real(self.ode_noise) and 0 <= self.ode_noise < float("inf")):
             raise InputError(f"ode_noise is {self.ode_noise!r}; it must be a finite number, 0 or more.")
-        for name in ("smoothness", "model_error"):  # mappings become tuples, to be hashable
-            if isinstance(getattr(self, name), Mapping):
-                object.__setattr__(self, name, tuple(getattr(self, name).items()))
+        if isinstance(self.smoothness, Mapping):  # a tuple, to be hashable
+            object.__setattr__(self, "smoothness", tuple(self.smoothness.items()))
         self._check_kinds()
 
     def _check_kinds(self) -> None:
         given = self.smoothness
         if not (is_real(given) or given in ("auto", "paper") or isinstance(given, tuple)):
             raise InputError(f"smoothness is {given!r}; it must be a whole number, a mapping by coordinate, or 'auto'.")
-        if not isinstance(self.model_error, tuple):
-            raise InputError(f"model_error is {self.model_error!r}; it must map coordinates to values.")
 
     @classmethod
     def paper(cls, **changes: Any) -> "Solver":

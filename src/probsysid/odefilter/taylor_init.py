@@ -5,13 +5,15 @@ determines all further ones.  Taylor-mode automatic differentiation (`jax.experi
 grows with the square of the number of derivatives; functions that it does not support fall back to nested forward mode.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 from jax.experimental.jet import jet
 
 from probsysid._internal.array_types import Scalar
+from probsysid.model.model import Model
+from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 from probsysid.odefilter.layout import Layout
 
 VectorField = Callable[[Sequence[Scalar], Sequence[Scalar]], Sequence[Scalar]]
@@ -35,6 +37,23 @@ def taylor_derivatives(
         newest = _time_derivative(field, layout, derivatives, inputs, k)
         derivatives = [[*known, new] for known, new in zip(derivatives, newest, strict=True)]
     return [value for known, q in zip(derivatives, layout.smoothness, strict=True) for value in known[: q + 1]]
+
+
+def completion_sparsity(model: Model, layout: Layout) -> SparsityPattern:
+    """Which physical components each component of the state can depend on at a restart."""
+    derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1
+    number = jax.ShapeDtypeStruct((), float)
+    inputs = [[number] * derivatives for _ in model.input_names]
+    parameters = {p: jax.ShapeDtypeStruct(model.shapes.get(p, ()), float) for p in model.parameter_names}
+
+    def complete(
+        inputs: Sequence[Sequence[Scalar]], parameters: Mapping[str, Scalar], *physical: Scalar
+    ) -> list[Scalar]:
+        return taylor_derivatives(
+            lambda x, u: model.highest_derivatives(x, u, parameters), layout, list(physical), inputs
+        )
+
+    return sparsity_pattern(complete, inputs, parameters, count=len(layout.physical))
 
 
 def _split(layout: Layout, physical: Sequence[Scalar]) -> list[list[Scalar]]:

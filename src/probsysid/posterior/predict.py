@@ -45,7 +45,9 @@ def simulate_posterior(
     random = np.random.default_rng([seed, 5])
     moments = initial_moments(model, initial or {})
     start = np.array([mean + sd * random.standard_normal(len(chosen)) for mean, sd in moments])
-    outputs, taken, error = simulate(model, _parameters(posterior, chosen), start, record, steps)
+    outputs, taken, error = simulate(
+        model, _parameters(posterior, chosen), start, record, steps, _process_noise(posterior, chosen), seed
+    )
     return Simulation(record, outputs, weights, taken, error, skip)
 
 
@@ -73,6 +75,16 @@ def _parameters(posterior: "Posterior", chosen: np.ndarray) -> dict[str, Float[n
         if name in posterior.values
         else np.repeat(np.asarray(problem.priors[name], dtype=float)[..., None], len(chosen), axis=-1)
         for name in problem.model.parameter_names
+    }
+
+
+def _process_noise(posterior: "Posterior", chosen: np.ndarray) -> dict[str, Float[np.ndarray, " draw"]]:
+    """White-noise forces by coordinate for some particles."""
+    return {
+        name: posterior.values[f"process_noise.{name}"][chosen]
+        if f"process_noise.{name}" in posterior.values
+        else np.full(len(chosen), float(given))
+        for name, given in posterior.setup.problem.process_noise.items()
     }
 
 

@@ -1,14 +1,16 @@
 """Free-run simulation: every particle's model integrated accurately from an initial state, and scored.
 
 Classical Runge-Kutta of order four, with as many steps per sample as needed: the number is doubled on a few particles
-until the outputs stop changing.  Inputs follow their intersample behaviour; a jump at a sample is seen from the
+until the outputs stop changing.  Process noise is drawn at the end of every step, with the covariance of the force's
+integrals over it.  Inputs follow their intersample behaviour; a jump at a sample is seen from the
 right side on each of its sides.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from math import factorial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +25,7 @@ from probsysid._internal.statistics import weighted_quantile
 from probsysid._internal.validation import check_level
 from probsysid.data.record import Record
 from probsysid.model.model import Model
+from probsysid.odefilter import iwp
 from probsysid.odefilter.filter import map_blocks
 from probsysid.odefilter.filter_inputs import step_lengths
 
@@ -30,6 +33,10 @@ ACCURACY = 1e-6
 """Largest change of the outputs on halving the step, relative to their range, at which the step is fine enough."""
 
 MOST_STEPS = 64
+
+NOISY_STEPS = 8
+"""Fewest steps per sample with process noise: what a step's noise does within the step is left out."""
+
 BLOCK = 64
 PILOTS = 8
 
@@ -137,15 +144,21 @@ def simulate(
     initial: Float[np.ndarray, "component particle"],
     record: Record,
     steps: int | None = None,
+    process_noise: Mapping[str, Float[np.ndarray, " particle"]] | None = None,
+    seed: int = 0,
 ) -> tuple[dict[str, Float[np.ndarray, "particle sample"]], int, float]:
-    """Outputs of every particle at every sample, the number of steps per sample, and the estimated relative error."""
+    """Outputs of every particle at every sample, the number of steps per sample, and the estimated relative error.
+
+    The steps and their error are those of the ODE; with process noise there are at least `NOISY_STEPS`.
+    """
     check_jax()
     model.check_inputs(record.input_names)
     pilots = jax.tree.map(lambda leaf: leaf[..., :PILOTS], (dict(parameters), initial))
     error = float("nan")
     if steps is None:
         steps, error = _fine_enough(model, pilots[0], pilots[1], record)
-    values = _run(model, dict(parameters), initial, record, steps)
+        steps = max(steps, NOISY_STEPS) if process_noise else steps
+    values = _run(model, dict(parameters), initial, record, steps, Forces.of(model, process_noise or {}, seed))
     return {name: np.asarray(values[:, j]).T for j, name in enumerate(model.output_names)}, steps, error
 
 
@@ -166,13 +179,50 @@ def _fine_enough(model: Model, parameters: Any, initial: Any, record: Record) ->
         steps, coarse = 2 * steps, fine
 
 
-def _run(model: Model, parameters: Any, initial: Any, record: Record, steps: int) -> np.ndarray:
+class Forces(NamedTuple):
+    """White-noise forces of all particles: a random key each, and the level by coordinate."""
+
+    key: Any
+    """Of shape (2, particle); None without forces."""
+    levels: dict[int, Any]
+
+    @classmethod
+    def of(cls, model: Model, levels: Mapping[str, np.ndarray], seed: int) -> "Forces":
+        places = {list(model.coordinates).index(name): np.asarray(level) for name, level in levels.items()}
+        if not places:
+            return cls(None, {})
+        count = len(next(iter(places.values())))
+        keys = jax.random.key_data(jax.random.split(jax.random.key(seed), count))
+        return cls(np.asarray(keys).T, places)
+
+
+def kicks(model: Model, forces: Forces, place: Any, length: Any) -> Any:
+    """The change of the physical components by the forces of one step: exact where the ODE does not answer them."""
+    changes = [jnp.zeros(order) for order in model.orders]
+    key = jax.random.fold_in(jax.random.wrap_key_data(forces.key), place)
+    for c, level in forces.levels.items():
+        order = model.orders[c]
+        scales = jnp.stack([length ** (order - 0.5 - i) / factorial(order - 1 - i) for i in range(order)])
+        normals = jax.random.normal(jax.random.fold_in(key, c), (order,))
+        changes[c] = level * scales * (iwp.process_factor(order - 1) @ normals)
+    return jnp.concatenate(changes)
+
+
+def _run(
+    model: Model,
+    parameters: Any,
+    initial: Any,
+    record: Record,
+    steps: int,
+    forces: Forces = Forces(None, {}),
+) -> np.ndarray:
     used = [record.input_names.index(name) for name in model.input_names]
     grid = record.input_grid(2 * steps)[:, :, used]
     now = record.input_derivatives(0)[:, used, 0]
     before = now[np.maximum(np.arange(record.samples) - 1, 0)]
     lengths = step_lengths(record) / steps
-    return np.asarray(_integrate(model, steps)(parameters, jnp.asarray(initial), grid, now, before, lengths))
+    start = jnp.asarray(initial)
+    return np.asarray(_integrate(model, steps)(parameters, start, forces, grid, now, before, lengths))
 
 
 @lru_cache(maxsize=32)
@@ -199,9 +249,9 @@ def _simulator(model: Model, steps: int) -> Any:
 
     rate = partial(first_order_rates, model)
 
-    def one(parameters: Any, start: Any, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
+    def one(parameters: Any, start: Any, forces: Forces, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
         def sample(state: Any, item: Any) -> tuple[Any, Any]:
-            grid, now, before, length = item
+            grid, now, before, length, index = item
             ends = jnp.concatenate([before[None], grid])
 
             def step(j: Any, state: Any) -> Any:
@@ -210,21 +260,23 @@ def _simulator(model: Model, steps: int) -> Any:
                 k2 = rate(state + 0.5 * length * k1, middle, parameters)
                 k3 = rate(state + 0.5 * length * k2, middle, parameters)
                 k4 = rate(state + length * k3, right, parameters)
-                return state + length / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+                state = state + length / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+                return state + kicks(model, forces, steps * index + j, length) if forces.levels else state
 
             state = lax.fori_loop(0, steps, step, state)
             return state, outputs(state, now, parameters)
 
         first = outputs(start, now[0], parameters)
-        _, rest = lax.scan(sample, start, (grid[1:], now[1:], before[1:], lengths[1:]))
+        _, rest = lax.scan(sample, start, (grid[1:], now[1:], before[1:], lengths[1:], jnp.arange(len(now) - 1)))
         return jnp.concatenate([first[None], rest])
 
-    def run(parameters: Any, initial: Any, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
-        batched = jax.vmap(one, in_axes=(-1, -1, None, None, None, None), out_axes=-1)
+    def run(parameters: Any, initial: Any, forces: Any, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
+        batched = jax.vmap(one, in_axes=(-1, -1, -1, None, None, None, None), out_axes=-1)
 
         def block(part: Any) -> Any:
-            return batched(part[0], part[1], grid, now, before, lengths)
+            parameters, initial, forces = part
+            return batched(parameters, initial, forces, grid, now, before, lengths)
 
-        return map_blocks(block, (parameters, initial), BLOCK)
+        return map_blocks(block, (parameters, initial, forces), BLOCK)
 
     return run

@@ -25,7 +25,7 @@ from probsysid.smc.rejuvenate import Rejuvenation
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
 
-FORMAT = 3
+FORMAT = 4
 
 
 def save(posterior: "Posterior", path: str | Path) -> None:

@@ -21,8 +21,8 @@ def encode_setup(problem: Problem, solver: Solver) -> dict[str, Any]:
     """Data for a problem and its solver.  What is code, and not data, is left out, and the data say why."""
     data: dict[str, Any] = {"model": encode_model(problem.model)}
     try:
-        parts = (problem.priors, problem.noise, list(problem.initials), problem.model_error, solver)
-        names = ("priors", "noise", "initials", "model_error", "solver")
+        parts = (problem.priors, problem.noise, list(problem.initials), problem.process_noise, solver)
+        names = ("priors", "noise", "initials", "process_noise", "solver")
         return data | {name: SETTINGS.encode(part) for name, part in zip(names, parts, strict=True)}
     except UnstorableError as error:
         return data | {"left_out": str(error)}
@@ -49,7 +49,7 @@ def _decoded(data: dict[str, Any], model: Model | None) -> tuple[Problem, Solver
             f"it was saved without its model, since {left_out(data['model'])}; load it with model=... of your program"
         )
     found = decode_model(data["model"]) if model is None else model
-    names = ("priors", "noise", "initials", "model_error", "solver")
+    names = ("priors", "noise", "initials", "process_noise", "solver")
     priors, noise, initials, errors, solver = (SETTINGS.decode(data[name]) for name in names)
     check_kind("solver", solver, Solver, "the file is damaged")
     return Problem.make(found, priors, noise, initials, errors), solver

@@ -51,7 +51,7 @@ MOST_TILES = 8
 FEW_ACCEPTED = 0.1
 """Median acceptance rate below which the report warns."""
 
-WORDS = {"noise": "noise of", "model_error": "model error of", "initial": "initial value of"}
+WORDS = {"noise": "noise of", "process_noise": "process noise of", "initial": "initial value of"}
 """Descriptions of the quantities that are not parameters, by the first part of their names."""
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpyro.distributions as dist
 
@@ -11,6 +12,7 @@ from probsysid.model.equations import Equation, parse
 from probsysid.model.model import Model
 from probsysid.model.model_equations import ModelEquations
 from probsysid.model.problem import Problem, default_noise
+from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
 from probsysid.study.catalogue import look_up
 from probsysid.study.mistakes import Mistakes
@@ -147,13 +149,14 @@ def make_candidate(
     noise = {key: default_noise(key, records) for key in model.output_names}
     noise |= _values({**study.noise, **section.noise})
     initials = [_initial(study, section, item, model) for item in training]
-    errors = {k: v for k, v in {**study.model_error, **section.model_error}.items() if k in equations.coordinates}
+    forces = {k: v for k, v in {**study.process_noise, **section.process_noise}.items() if k in equations.coordinates}
     priors = {
         key: value.fixed if value.prior is None else _value(value.prior)
         for key, value in own.items()
         if key in model.parameter_names
     }
-    problem = Problem.make(model, priors, noise, initials, _values(errors))
+    forces = with_default_priors(model, priors, records, _values(forces))
+    problem = Problem.make(model, priors, noise, initials, forces)
     assert problem.space is not None  # built on first use: its errors belong here
     solver.ode_filter(model, None)
     return CandidateModel(section.name or section.catalogue or "model", equations, model, own, problem)
@@ -183,9 +186,9 @@ def _initial(
     return {name: _value(given[name]) for name in model.physical_names}
 
 
-def _value(quantity: float | Prior) -> float | dist.Distribution:
+def _value(quantity: float | str | Prior) -> float | str | dist.Distribution:
     return quantity.distribution if isinstance(quantity, Prior) else quantity
 
 
-def _values(table: Mapping[str, float | Prior]) -> dict[str, float | dist.Distribution]:
+def _values(table: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _value(quantity) for name, quantity in table.items()}

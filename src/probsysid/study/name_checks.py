@@ -1,13 +1,13 @@
 """Checks of every name in a study against every other: states, inputs, outputs, parameters, initial values, noise."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from probsysid._internal.errors import did_you_mean
 from probsysid.model.equations import EquationError
 from probsysid.model.model_equations import ModelEquations
 from probsysid.study.catalogue import look_up
 from probsysid.study.mistakes import Mistakes
-from probsysid.study.priors import Prior
 from probsysid.study.records import data_key
 from probsysid.study.schema import ModelSection, ParameterSection, Study
 
@@ -103,12 +103,12 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
     coordinates = tuple(dict.fromkeys(name for m in models for name in m.coordinates))
     _check_keys(mistakes, "initial", study.initial, physical, COMPONENT)
     _check_keys(mistakes, "noise", study.noise, outputs, "output")
-    _check_keys(mistakes, "model_error", study.model_error, coordinates, "coordinate")
+    _check_keys(mistakes, "process_noise", study.process_noise, coordinates, "coordinate")
     for section, equations in zip(study.model, models, strict=True):
         key = model_key(study, section)
         _check_keys(mistakes, f"{key}.initial", section.initial, equations.physical, COMPONENT)
         _check_keys(mistakes, f"{key}.noise", section.noise, outputs, "output")
-        _check_keys(mistakes, f"{key}.model_error", section.model_error, tuple(equations.coordinates), "coordinate")
+        _check_keys(mistakes, f"{key}.process_noise", section.process_noise, tuple(equations.coordinates), "coordinate")
     used_inputs = tuple(dict.fromkeys(name for m in models for name in m.used if name in m.inputs))
     for index, data in enumerate(study.data):
         key = data_key(study, index)
@@ -130,9 +130,7 @@ def _check_parameters(mistakes: Mistakes, study: Study, models: Sequence[ModelEq
                 mistakes.add(f"{model_key(study, section)}.parameters.{name}", "the model does not use it.")
 
 
-def _check_keys(
-    mistakes: Mistakes, key: str, table: Mapping[str, float | Prior], known: tuple[str, ...], what: str
-) -> None:
+def _check_keys(mistakes: Mistakes, key: str, table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     for name in table:
         if name not in known:
             hint = did_you_mean(name, known)

@@ -125,7 +125,7 @@ def _posterior(
             problem.initials,
             solver=resolved.solver,
             sampler=resolved.sampler,
-            model_error=problem.model_error or None,
+            process_noise=problem.process_noise or None,
             seed=resolved.study.seed,
             progress=progress,
             checkpoint=checkpoint,

@@ -14,6 +14,7 @@ from probsysid.data.intersample import Word
 from probsysid.data.readers.sample_times import SECONDS
 from probsysid.model.equations import CONSTANTS, FUNCTIONS, Equation, EquationError, parse
 from probsysid.model.model import MAX_ORDER
+from probsysid.model.process_noise_prior import AUTO
 from probsysid.study.catalogue import look_up
 from probsysid.study.priors import Prior, parse_prior
 
@@ -87,9 +88,15 @@ def _is_path(value: str) -> str:
     return value
 
 
+def _force(value: Any) -> Any:
+    """A quantity, or "auto" for a prior from the data."""
+    return value if value == AUTO else _quantity(value)
+
+
 Name = Annotated[str, AfterValidator(_name)]
 EquationText = Annotated[Equation, BeforeValidator(_equation)]
 Quantity = Annotated[float | Prior, BeforeValidator(_quantity)]
+Force = Annotated[float | Prior | Literal["auto"], BeforeValidator(_force)]
 FilePath = Annotated[str, AfterValidator(_is_path)]
 WholePositive = Annotated[int, Field(ge=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -259,7 +266,7 @@ class ModelSection(Section):
     parameters: dict[Name, Parameter] = {}
     initial: dict[str, Quantity] = {}
     noise: dict[str, Quantity] = {}
-    model_error: dict[str, Quantity] = {}
+    process_noise: dict[str, Force] = {}
 
     @model_validator(mode="after")
     def _one_kind(self) -> "ModelSection":
@@ -324,7 +331,7 @@ class Study(Section):
     parameters: dict[Name, Parameter] = {}
     noise: dict[str, Quantity] = {}
     initial: dict[str, Quantity] = {}
-    model_error: dict[str, Quantity] = {}
+    process_noise: dict[str, Force] = {}
     solver: SolverSection = SolverSection()
     sampler: SamplerSection = SamplerSection()
     report: ReportSection = ReportSection()

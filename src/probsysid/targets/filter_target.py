@@ -1,7 +1,7 @@
 """A target of the sampler with energies from the ODE filter: what batch and streaming targets share.
 
 The sampler sees vectors in unconstrained coordinates and energies of ranges of samples.  Here these vectors become
-parameters, noise levels, initial states and model error, and the executor filters slices of the particles.
+parameters, noise levels, initial states and process noise, and the executor filters slices of the particles.
 """
 
 from abc import ABC, abstractmethod

@@ -39,4 +39,4 @@ class PilotTarget(BatchTarget):
 
 def applies(problem: Problem) -> bool:
     """Whether a particle's motion is all that it predicts: with model error it is not."""
-    return not problem.model_error
+    return not problem.process_noise

@@ -109,13 +109,13 @@ def test_a_diverged_particle_does_not_affect_the_others(compiled: Compiled) -> N
 STRUCTURES = {
     "missing data, diffusion estimated": structure((2,), (3,), 2, missing=0.3),
     "mixed orders, irregular steps, model error": structure(
-        (2, 1), (3, 1), 3, diffusion=Dynamic(4.0), uniform=False, model_error=ERROR
+        (2, 1), (3, 1), 3, diffusion=Dynamic(4.0), uniform=False, process_noise=ERROR
     ),
     "jumps, substeps": structure((1,), (3,), 2, diffusion=Dynamic(), restarts=True, substeps=2, uniform=False),
     "ODE up to noise, jumps": structure(
         (1, 1), (1, 2), 2, diffusion=Fixed((0.7, 1.3)), restarts=True, uniform=False, ode_noise=0.2
     ),
-    "EKF0, solver": structure((3,), (4,), 1, linearisation=EKF0(), joint=False, missing=0.3, model_error=ERROR[:1]),
+    "EKF0, solver": structure((3,), (4,), 1, linearisation=EKF0(), joint=False, missing=0.3, process_noise=ERROR[:1]),
     "EKF0, ODE up to noise": structure((1, 2), (2, 2), 2, linearisation=EKF0(), ode_noise=0.2, missing=0.3),
     "iterated, three coordinates": structure(
         (1, 2, 1), (1, 3, 2), 2, linearisation=EKF1(iterations=2), diffusion=Dynamic(1.0)
@@ -131,8 +131,9 @@ def kernels_of(trajectory: Trajectory, layout: Layout) -> GaussianConditional:
     """The backward kernel of each point."""
     known = jax.tree.map(lambda leaf: leaf[:-1], (trajectory.filtered, trajectory.departing, trajectory.restarted))
     units = layout.scales(np.diff(trajectory.time))
-    chunk = SmootherChunk(*known, trajectory.variance[1:], units, np.full(len(units), True))
-    return backward_kernels(StateSpaceOps(layout), chunk)
+    disturbed = jax.tree.map(lambda leaf: leaf[1:], trajectory.disturbed)
+    chunk = SmootherChunk(*known, trajectory.variance[1:], units, disturbed, np.full(len(units), True))
+    return backward_kernels(StateSpaceOps(layout), trajectory.free, chunk)
 
 
 @pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])

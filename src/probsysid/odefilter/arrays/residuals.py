@@ -1,12 +1,19 @@
 """ODE residuals on arrays: `unrolled/residuals.py` for states of many components."""
 
+from collections.abc import Sequence
+from math import factorial
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from probsysid._internal.array_types import Numbers
-from probsysid.odefilter.arrays.sqrt_algebra import SquareRootAlgebra
+from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
+from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.process_noise import TERMS, kick_weights
 
 
 def change_along_ode(
@@ -17,22 +24,118 @@ def change_along_ode(
     algebra: SquareRootAlgebra,
 ) -> Float[Array, "D"]:
     """`unrolled.residuals.change_along_ode`."""
-    physical, highest, coordinate = (np.array(x) for x in (layout.physical, layout.highest, layout.coordinate))
-    slopes = jacobian * scales[highest][:, None] / scales[physical]
-    derivative = np.arange(layout.size) - np.array(layout.offsets)[coordinate]
-    order, place = np.array(layout.orders)[coordinate], np.argsort(physical)
-    known, count = change * scales[physical], len(physical)
-    coordinates = len(highest)
+    count = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1
+    start = change * scales[np.array(layout.physical)]
+    known = derivatives_along_ode(layout, jacobian, scales, start, count, algebra)
+    return known[derivative_rows(layout, 0, np.arange(layout.size))] / scales
 
-    def rows(k: int, components: np.ndarray) -> np.ndarray:
-        """Where the k-th derivatives of components are found among the changes known."""
-        above = derivative[components] + k - order[components]
-        below = np.minimum(np.searchsorted(physical, components + k), count - 1)
-        return np.where(above < 0, place[below], count + coordinates * above + coordinate[components])
 
-    for k in range(max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1):
-        known = jnp.concatenate([known, algebra.product(slopes, known[rows(k, physical)])])
-    return known[rows(0, np.arange(layout.size))] / scales
+def derivatives_along_ode(
+    layout: Layout,
+    jacobian: Float[Numbers, "coordinate physical"],
+    scales: Float[Numbers, "D"],
+    physical: Float[Numbers, "physical"],
+    count: int,
+    algebra: SquareRootAlgebra,
+) -> Float[Array, "known"]:
+    """`unrolled.residuals.derivatives_along_ode`: the physical components, then the coordinates' derivatives from the
+    highest on, one block of coordinates after the other."""
+    places = np.array(layout.physical)
+    slopes = jacobian * scales[np.array(layout.highest)][:, None] / scales[places]
+    known = jnp.asarray(physical)
+    for k in range(count):
+        known = jnp.concatenate([known, algebra.product(slopes, known[derivative_rows(layout, k, places)])])
+    return known
+
+
+def derivative_rows(layout: Layout, k: int, components: np.ndarray) -> np.ndarray:
+    """Where the k-th derivatives of components are found in `derivatives_along_ode`."""
+    coordinate, physical = np.array(layout.coordinate), np.array(layout.physical)
+    derivative = components - np.array(layout.offsets)[coordinate[components]]
+    above = derivative + k - np.array(layout.orders)[coordinate[components]]
+    below = np.minimum(np.searchsorted(physical, components + k), len(physical) - 1)
+    return np.where(above < 0, below, len(physical) + len(layout.orders) * above + coordinate[components])
+
+
+def carry_along_ode(
+    layout: Layout,
+    jacobian: Float[Numbers, "coordinate physical"],
+    scales: Float[Numbers, "D"],
+    step: Any,
+    change: Float[Numbers, "physical"],
+    algebra: SquareRootAlgebra,
+) -> Float[Array, "D"]:
+    """`unrolled.residuals.carry_along_ode`."""
+    physical = np.array(layout.physical)
+    known = derivatives_along_ode(layout, jacobian, scales, change * scales[physical], TERMS, algebra)
+    factors = step ** np.arange(TERMS) / np.array([factorial(k) for k in range(TERMS)])
+    rows = np.stack([derivative_rows(layout, k, physical) for k in range(TERMS)])
+    after = jnp.sum(factors[:, None] * known[rows], axis=0) / scales[physical]
+    return change_along_ode(layout, jacobian, scales, after, algebra)
+
+
+def disturbance_rows(
+    layout: Layout,
+    jacobian: Float[Numbers, "coordinate physical"],
+    scales: Float[Numbers, "D"],
+    step: Any,
+    levels: Sequence[Any],
+    algebra: SquareRootAlgebra,
+) -> Float[Array, "D column"]:
+    """`unrolled.residuals.disturbance_rows`."""
+    physical = np.array(layout.physical)
+    rows = np.stack([derivative_rows(layout, k, physical) for k in range(TERMS)])
+    columns = []
+    for c, level in enumerate(levels):
+        if level is None:
+            continue
+        unit = np.where(physical == layout.highest[c] - 1, 1.0, 0.0)
+        known = derivatives_along_ode(layout, jacobian, scales, unit, TERMS, algebra)
+        for weights in kick_weights(layout):
+            factors = level * weights * step ** (np.arange(TERMS) + 0.5)
+            kicked = jnp.sum(factors[:, None] * known[rows], axis=0) / scales[physical]
+            columns.append(change_along_ode(layout, jacobian, scales, kicked, algebra))
+    return jnp.stack(columns, axis=1)
+
+
+def embed(layout: Layout, others: Sequence[int], values: Float[Numbers, "other"]) -> Float[Array, "D"]:
+    """`unrolled.residuals.embed`."""
+    return jnp.zeros(layout.size).at[np.array(others, dtype=int)].set(values)
+
+
+def off_solutions(
+    layout: Layout,
+    others: Sequence[int],
+    change: Float[Numbers, "free"],
+    jacobian: Float[Numbers, "coordinate physical"],
+    scales: Float[Numbers, "D"],
+    algebra: SquareRootAlgebra,
+) -> Float[Array, "other"]:
+    """`unrolled.residuals.off_solutions`."""
+    count = len(layout.physical)
+    along = change_along_ode(layout, jacobian, scales, change[:count], algebra)
+    return jnp.asarray(change[count:] - along[np.array(others, dtype=int)])
+
+
+def rows_along_ode(
+    layout: Layout,
+    others: Sequence[int],
+    state: FilterState,
+    jacobian: Float[Numbers, "coordinate physical"],
+    scales: Float[Numbers, "D"],
+    step: Any,
+    algebra: SquareRootAlgebra,
+) -> Float[Array, "D column"]:
+    """`unrolled.residuals.rows_along_ode`."""
+    transition = SparseRows.of(layout.transition)
+
+    def carried(column: Any) -> Any:
+        off = off_solutions(layout, others, column, state.jacobian, scales, algebra)
+        extrapolated = algebra.times(transition, embed(layout, others, off))
+        physical = column[: len(layout.physical)]
+        return extrapolated + carry_along_ode(layout, jacobian, scales, step, physical, algebra)
+
+    return jax.vmap(carried, in_axes=1, out_axes=1)(state.factor)
 
 
 def residual_variance_ratios(

@@ -116,19 +116,9 @@ class SquareRootAlgebra(ABC):
 
         return self.for_one_particle(predicted)(factor, jacobian, sigma)
 
-    def condition(
-        self,
-        residual_rows: Float[Numbers, "residual column"],
-        residuals: Float[Numbers, "residual vector"],
-        rows: Float[Numbers, "row column"],
-        means: Float[Numbers, "row vector"],
-    ) -> tuple[Float[Array, "row row"], Float[Array, "row vector"]]:
-        """Condition exactly (without noise) on all residuals being zero: a lower triangular factor, and the means.
-
-        Each vector of residuals and means is updated by the same gains.
-        In the triangular factor of residuals and rows together, the columns after the residuals' are the posterior's.
-        """
-        return self.for_one_particle(self._condition)(residual_rows, residuals, rows, means)
+    def lower(self, rows: Float[Numbers, "row column"]) -> Float[Array, "row row"]:
+        """The lower triangular factor of the same Gaussian."""
+        return self.for_one_particle(self._lower)(rows)
 
     def condition_on_rate(
         self,
@@ -210,9 +200,16 @@ class SquareRootAlgebra(ABC):
     def revert(self, transition: "Transition", mean: Array, factor: Array, sigma: Array) -> "GaussianConditional":
         """Backward kernel: the state given the one after a step, with gain G = P A' (A P A' + sigma^2 Q)^(-1)."""
         next_rows = self._predicted_rows(transition, factor, sigma)
-        rows = jnp.concatenate([factor, jnp.zeros_like(factor)], axis=1)
-        gain, remaining = self._conditional(next_rows, rows)
-        return GaussianConditional(gain, mean - self._product(gain, self._times(transition.matrix, mean)), remaining)
+        return self.given(mean, factor, self._times(transition.matrix, mean), next_rows)
+
+    def given(self, mean: Any, factor: Any, known_mean: Any, known_rows: Any) -> "GaussianConditional":
+        """A state given other quantities, of whose rows the first columns are the state's, and the rest noise."""
+        noise = known_rows.shape[1] - factor.shape[1]
+        rows = jnp.concatenate(
+            [factor, jnp.zeros_like(known_rows, shape=(len(factor), noise, *factor.shape[2:]))], axis=1
+        )
+        gain, remaining = self._conditional(known_rows, rows)
+        return GaussianConditional(gain, mean - self._product(gain, known_mean), remaining[:, : len(mean)])
 
     def condition_on_part(
         self, part: Int[np.ndarray, " component"], mean: Array, factor: Array

@@ -19,10 +19,16 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from probsysid.model.particle import Particle
-from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
+from probsysid.model.sparsity import SparsityPattern
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
 from probsysid.odefilter.arrays.lapack import Lapack
-from probsysid.odefilter.arrays.residuals import change_along_ode, residual_variance_ratios
+from probsysid.odefilter.arrays.residuals import (
+    disturbance_rows,
+    embed,
+    off_solutions,
+    residual_variance_ratios,
+    rows_along_ode,
+)
 from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
@@ -30,7 +36,7 @@ from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
 from probsysid.odefilter.ode_filter import ODEFilter, Prediction
-from probsysid.odefilter.taylor_init import taylor_derivatives
+from probsysid.odefilter.taylor_init import completion_sparsity, taylor_derivatives
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
 
@@ -126,7 +132,7 @@ class ArrayFilter(ODEFilter):
         ends = np.array(extended.offsets) + np.array(extended.smoothness)
         return jnp.asarray(initial_diffusion((derivatives[ends - 1], derivatives[ends]), sample.step))
 
-    def restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+    def _restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         physical = self._physical
         rows = state.factor[: len(physical)]
         values = (state.mean * sample.scales)[physical]
@@ -163,19 +169,7 @@ class ArrayFilter(ODEFilter):
 
     @cached_property
     def _completion_sparsity(self) -> SparsityPattern:
-        """Which physical components each component of the state can depend on at a restart."""
-        model, layout = self.model, self.layout
-        derivatives = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1
-        number = jax.ShapeDtypeStruct((), float)
-        inputs = [[number] * derivatives for _ in model.input_names]
-        parameters = {p: jax.ShapeDtypeStruct(model.shapes.get(p, ()), float) for p in model.parameter_names}
-
-        def complete(inputs: Any, parameters: Any, *physical: Any) -> list[Any]:
-            return taylor_derivatives(
-                lambda x, u: model.highest_derivatives(x, u, parameters), layout, list(physical), inputs
-            )
-
-        return sparsity_pattern(complete, inputs, parameters, count=len(layout.physical))
+        return completion_sparsity(self.model, self.layout)
 
     # One interval
 
@@ -210,7 +204,7 @@ class ArrayFilter(ODEFilter):
     def _predict_data_part(self, state: FilterState) -> Float[Array, "D"] | None:
         if not self._tracks_data:
             return None
-        return self._predict(jnp.zeros(self.layout.size).at[np.array(self._others)].set(state.data_part))
+        return self._predict(embed(self.layout, self._others, state.data_part))
 
     def _predict_rows(self, state: FilterState, variance: Any) -> Float[Array, "predicted column"]:
         """Of the components in `_prediction_order`."""
@@ -218,6 +212,11 @@ class ArrayFilter(ODEFilter):
         jacobian = state.jacobian[:0] if self.ode_noise else state.jacobian
         noise = self.layout.process_factor[self._prediction_order]
         return self._algebra.predict(self._transition, noise, state.factor, jacobian, sigma)
+
+    def _predict_rows_along_ode(self, state: FilterState, variance: Any, jacobian: Any, scales: Any, step: Any) -> Any:
+        rows = rows_along_ode(self.layout, self._others, state, jacobian, scales, step, self._algebra)
+        noise = self._predict_rows(state, variance)[:, state.factor.shape[1] :]
+        return jnp.concatenate([rows[self._prediction_order], noise], axis=1)
 
     def _linearise(self, particle: Particle, mean: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
         point = (mean * scales)[self._physical]
@@ -245,8 +244,6 @@ class ArrayFilter(ODEFilter):
             ratio = residual_variance_ratios(self.layout, jacobian, self._algebra)
             units = UnitVariance(units.running * ratio, units.local * ratio)
         memory, variance = jax.vmap(self.diffusion.update)(state.diffusion, residuals, units, np.arange(len(n)))
-        if particle.model_error is not None:
-            variance = variance + jnp.stack(particle.model_error) ** 2
         return memory, jnp.maximum(variance, FLOOR)
 
     def _condition_on_ode(
@@ -261,30 +258,46 @@ class ArrayFilter(ODEFilter):
         factor, updated = self._algebra.condition_on_rate(
             rows, jacobian, spread, jnp.stack(residuals, axis=1), jnp.stack(means, axis=1)
         )
-        part = jnp.zeros(0) if data_part is None else self._off_solutions(updated[:, 1], jacobian, scales)
+        part = jnp.zeros(0)
+        if data_part is not None:
+            part = off_solutions(self.layout, self._others, updated[:, 1], jacobian, scales, self._algebra)
         return factor, self._complete_mean(updated[:, 0], mean, values, jacobian), part
 
     def _rate_residuals(self, components: Any, jacobian: Any) -> Any:
         """Highest derivatives minus Jacobian times physical components."""
         return components[self._highest] - self._algebra.product(jacobian, components[self._physical])
 
-    def _off_solutions(self, change: Any, jacobian: Any, scales: Any) -> Any:
-        """The part of a change of the free components that leaves the ODE's solutions, of the `_others`."""
-        count = len(self._physical)
-        along = change_along_ode(self.layout, jacobian, scales, change[:count], self._algebra)
-        return change[count:] - along[np.array(self._others)]
-
     def _complete_mean(self, free_mean: Any, predicted: Any, values: Any, jacobian: Any) -> Any:
         """All components: where the ODE is exact, highest derivatives follow from the linearised vector field."""
         if self.ode_noise:
             return free_mean[self._to_layout]
-        change = free_mean[: len(self._physical)] - predicted[self._physical]
-        return jnp.concatenate([free_mean, values + self._algebra.product(jacobian, change)])[self._to_layout]
+        highest = values + self._algebra.product(jacobian, free_mean[: len(self._physical)] - predicted[self._physical])
+        return jnp.concatenate([free_mean, highest])[self._to_layout]
 
     def _updated(
         self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any, data_part: Any
     ) -> FilterState:
         return FilterState(mean, factor, jacobian, memory, variance, data_part)
+
+    # Process noise
+
+    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+        rows = self._predict_rows_along_ode(state, arrived.variance, arrived.jacobian, sample.scales, sample.step)
+        free, size = len(self._free), self.layout.size
+        rows = jnp.insert(rows, np.full(size - free, free), 0.0, axis=1)[self._prediction_to_layout]
+        return self._predict_mean(state) * sample.scales, rows * sample.scales[:, None]
+
+    def _disturb(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        added = self._disturbance_rows(state, particle, sample)
+        return state._replace(factor=self._algebra.lower(jnp.concatenate([state.factor, added], axis=1)))
+
+    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
+        added = state._replace(factor=self._disturbance_rows(state, particle, sample))
+        return self._all_rows(added)[self._to_layout] * sample.scales[:, None]
+
+    def _disturbance_rows(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
+        given = sample.scales, sample.step, particle.process_noise or []
+        return disturbance_rows(self.layout, state.jacobian, *given, self._algebra)[self._free]
 
     # Data
 
@@ -317,7 +330,8 @@ class ArrayFilter(ODEFilter):
             mean = self._complete_mean(free_mean, state.mean, state.mean[self._highest], state.jacobian)
             data_part = state.data_part
             if self._tracks_data:
-                data_part = data_part + self._off_solutions(free_mean - state.mean[self._free], state.jacobian, scales)
+                change = free_mean - state.mean[self._free]
+                data_part += off_solutions(self.layout, self._others, change, state.jacobian, scales, self._algebra)
             state = state._replace(mean=mean, factor=factor, data_part=data_part)
         return state, energy, [Innovation(*parts) for parts in zip(*map(jnp.asarray, innovations), strict=True)]
 

@@ -35,6 +35,19 @@ class GaussianPath(NamedTuple):
         return jnp.sqrt(jnp.sum(jnp.square(self.factor), axis=2))
 
 
+class Disturbance(NamedTuple):
+    """Process noise that is added at the end of each step."""
+
+    integrated: GaussianPath
+    """States at the ends of the steps, before it and before the data."""
+    noise: Float[Numbers, "point D column particle"]
+    """Its factor."""
+    mean: Float[Numbers, "point D particle"]
+    rows: Float[Numbers, "point D columns particle"]
+    """Of the prediction of each step, before it was conditioned on the ODE: the first columns are those of the factor
+    at its start."""
+
+
 @dataclass(frozen=True)
 class StateSpaceOps:
     """Transitions of a layout's states in physical units.
@@ -86,6 +99,27 @@ class StateSpaceOps:
             )
 
         return self._map(kernel, *departing, self._sigma(variance), units[..., None])
+
+    def before_noise(
+        self,
+        departing: GaussianPath,
+        disturbed: "Disturbance",
+        units: Float[Numbers, "point D"],
+        free: tuple[int, ...],
+    ) -> GaussianConditional:
+        """Backward kernels: states given those after a step that ends with process noise."""
+        algebra, part = self.algebra, np.array(free)
+
+        def kernel(start: GaussianPath, end: GaussianPath, noise: Any, mean: Any, rows: Any, units: Any) -> Any:
+            scale = units[:, None]
+            before = algebra.given(start.mean / units, start.factor / scale, mean / units, rows / scale)
+            after_rows = (jnp.concatenate([end.factor, noise], axis=1) / scale)[part]  # they determine the others
+            after = algebra.given(end.mean / units, end.factor / scale, (end.mean / units)[part], after_rows)
+            after = after._replace(gain=jnp.zeros_like(end.factor).at[:, part].set(after.gain))
+            gain, offset, factor = algebra.merge(before, after)
+            return GaussianConditional(gain * scale / units, offset * units, factor * scale)
+
+        return self._map(kernel, departing, *disturbed, units[..., None])
 
     def before_restart(self, filtered: GaussianPath, kernels: GaussianConditional) -> GaussianConditional:
         """Backward kernels of the states before a restart, from those of the states after it.

@@ -27,7 +27,7 @@ from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.ode_filter import ODEFilter
-from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, StateSpaceOps
+from probsysid.odefilter.smoothing.backward_kernels import Disturbance, GaussianPath, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK, ChunkBuffer, chunk_length, padded_slice
 from probsysid.odefilter.smoothing.trajectory import ChunkStart, Trajectory, filter_chunks, refilter, step_times
 
@@ -44,6 +44,8 @@ class SmootherChunk(NamedTuple):
     """Squared diffusion of each step."""
     units: Float[Numbers, "point D"]
     """Nordsieck scales of each step: `Layout.scales`."""
+    disturbed: Disturbance | None
+    """None without process noise."""
     valid: Bool[Numbers, " point"]
     """Whether a point belongs to the record; the others are padding."""
 
@@ -86,8 +88,10 @@ def _backward_chunks(
     length = chunk_length(layout.size, last.mean.shape[-1], draws, longest)
     units = layout.scales(np.diff(trajectory.time))
     filtered, departing, restarted = trajectory.filtered, trajectory.departing, trajectory.restarted
-    whole = SmootherChunk(filtered, departing, restarted, trajectory.variance[1:], units, np.ones(end, dtype=bool))
-    smoother = BackwardSmoother(layout, jax.random.key(0) if key is None else key, draws)
+    disturbed = jax.tree.map(lambda leaf: leaf[1:], trajectory.disturbed)
+    valid = np.ones(end, dtype=bool)
+    whole = SmootherChunk(filtered, departing, restarted, trajectory.variance[1:], units, disturbed, valid)
+    smoother = BackwardSmoother(layout, trajectory.free, jax.random.key(0) if key is None else key, draws)
     later, smoothed = smoother.start(last)
     yield end, smoothed
     for first in range(end - length, -length, -length):
@@ -125,7 +129,7 @@ def smooth_record(
         chunks.append((chunk, _point(results.points, end)))
         innovations.put(chunk.first, results.innovation)
     units = ode_filter.layout.scales(np.diff(step_times(time, substeps)))
-    smoother = BackwardSmoother(ode_filter.layout, key, 1, restart_spacing=substeps)
+    smoother = BackwardSmoother(ode_filter.layout, ode_filter.free, key, 1, restart_spacing=substeps)
     later, points = smoother.start(chunks[-1][1])
     smoothed.put(count - 1, _at_samples(points, 1, substeps))
     for (_, before), (chunk, _) in reversed(list(pairwise(chunks))):
@@ -136,7 +140,8 @@ def smooth_record(
         steps = padded_slice(units, first, len(units), length)
         filtered = _departure_points(before, results.points)
         later, points = smoother.step(
-            later, SmootherChunk(filtered, results.departing, None, results.variance, steps, valid)
+            later,
+            SmootherChunk(filtered, results.departing, None, results.variance, steps, results.disturbed, valid),
         )
         smoothed.put(chunk.first - 1, _at_samples(points, chunk.samples, substeps))
     mean, sd, path = smoothed.arrays
@@ -176,6 +181,8 @@ class BackwardSmoother:
     """The backward recursion from the last point on, chunk by chunk."""
 
     layout: Layout
+    free: tuple[int, ...]
+    """Components that determine the others: `ODEFilter.free`."""
     key: jax.Array
     draws: int
     restart_spacing: int | None = None
@@ -184,13 +191,13 @@ class BackwardSmoother:
 
     def start(self, last: GaussianPath) -> tuple[BackwardState, SmoothedChunk]:
         """At the last point, smoothing is filtering."""
-        program, _ = smoother_programs(self.layout, self.draws, self.restart_spacing)
+        program, _ = smoother_programs(self.layout, self.free, self.draws, self.restart_spacing)
         point, smoothed = program(last, jax.random.fold_in(self.key, 1))
         return BackwardState(point, 1), smoothed
 
     def step(self, later: BackwardState, chunk: SmootherChunk) -> tuple[BackwardState, SmoothedChunk]:
         """Smooth the chunk before those smoothed so far."""
-        _, program = smoother_programs(self.layout, self.draws, self.restart_spacing)
+        _, program = smoother_programs(self.layout, self.free, self.draws, self.restart_spacing)
         chunks = later.chunks + 1
         point, smoothed = program(later.point, chunk, jax.random.fold_in(self.key, chunks))
         return BackwardState(point, chunks), smoothed
@@ -198,7 +205,7 @@ class BackwardSmoother:
 
 @lru_cache(maxsize=32)
 def smoother_programs(
-    layout: Layout, draws: int, restart_spacing: int | None
+    layout: Layout, free: tuple[int, ...], draws: int, restart_spacing: int | None
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Compiled for all particles: the last point, and a chunk of earlier ones."""
     ops = StateSpaceOps(layout)
@@ -226,7 +233,7 @@ def smoother_programs(
             return earlier, earlier
 
         count, _, particles = chunk.filtered.mean.shape
-        kernels = backward_kernels(ops, chunk, restart_spacing)
+        kernels = backward_kernels(ops, free, chunk, restart_spacing)
         items = kernels, normals(key, count, particles), chunk.valid
         later, points = lax.scan(back, later, items, reverse=True)
         return later, smoothed(*points)
@@ -235,12 +242,16 @@ def smoother_programs(
 
 
 def backward_kernels(
-    ops: StateSpaceOps, chunk: SmootherChunk, restart_spacing: int | None = None
+    ops: StateSpaceOps, free: tuple[int, ...], chunk: SmootherChunk, restart_spacing: int | None = None
 ) -> GaussianConditional:
     """The conditional distribution of each filtered state given the next one."""
+    departing = chunk.filtered if chunk.departing is None else chunk.departing
+    if chunk.disturbed is None:
+        kernels = ops.revert(departing, chunk.variance, chunk.units)
+    else:
+        kernels = ops.before_noise(departing, chunk.disturbed, chunk.units, free)
     if chunk.departing is None:
-        return ops.revert(chunk.filtered, chunk.variance, chunk.units)
-    kernels = ops.revert(chunk.departing, chunk.variance, chunk.units)
+        return kernels
     part = slice(None, None, restart_spacing)
     before = ops.before_restart(*jax.tree.map(lambda leaf: leaf[part], (chunk.filtered, kernels)))
     if chunk.restarted is None:

@@ -19,7 +19,7 @@ from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.ode_filter import ODEFilter
-from probsysid.odefilter.smoothing.backward_kernels import GaussianPath, StateSpaceOps
+from probsysid.odefilter.smoothing.backward_kernels import Disturbance, GaussianPath, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK, ChunkBuffer, chunk_length, padded_slice
 
 
@@ -34,6 +34,10 @@ class Trajectory(NamedTuple):
     """Where a restart follows: at samples, not at the steps and points between them."""
     variance: Float[np.ndarray, "point coordinate particle"]
     """Squared diffusion of the step that leads to the point."""
+    disturbed: Disturbance | None
+    """Process noise at the end of that step; None if there is none."""
+    free: tuple[int, ...]
+    """Components that determine the others: `ODEFilter.free`."""
     energy: Float[np.ndarray, "sample particle"]
     innovation: Float[np.ndarray, "sample output particle"]
     innovation_variance: Float[np.ndarray, "sample output particle"]
@@ -60,6 +64,7 @@ class FilteredChunk(NamedTuple):
     variance: Float[Numbers, "point coordinate particle"]
     departing: GaussianPath | None
     """Where its steps depart from; None without restarts."""
+    disturbed: Disturbance | None
     energy: Float[Numbers, "sample particle"]
     innovation: Float[Numbers, "sample output moment particle"]
     """Values and variances."""
@@ -111,12 +116,15 @@ def trace(
     count, substeps = samples.grid.shape[:2]
     points = (count - 1) * substeps + 1
     steps, departures, at_samples = ChunkBuffer(points), ChunkBuffer(points), ChunkBuffer(count)
+    disturbances = ChunkBuffer(points)
     for chunk, results in filter_chunks(ode_filter, particles, samples, longest_chunk):
         first_point = max((chunk.first - 1) * substeps + 1, 0)
         steps.put(first_point, (results.points, results.variance))
         at_samples.put(chunk.first, (results.energy, results.innovation))
         if results.departing is not None:
             departures.put(first_point - 1, results.departing)
+        if results.disturbed is not None:
+            disturbances.put(first_point, results.disturbed)
     filtered, variance = steps.arrays
     energy, innovation = at_samples.arrays
     if ode_filter.restarts:
@@ -128,6 +136,8 @@ def trace(
         departures.arrays,
         restarted,
         variance,
+        disturbances.arrays,
+        ode_filter.free,
         energy,
         innovation[:, :, 0],
         innovation[:, :, 1],
@@ -157,7 +167,7 @@ def _start_program(ode_filter: ODEFilter) -> Callable[[Particle, IntervalData], 
     def start(particle: Particle, samples: IntervalData) -> Any:
         sample = jax.tree.map(lambda leaf: leaf[0], samples)
         state, *observed = _observe(ode_filter, ode_filter.start(particle, sample), particle, sample)
-        results = GaussianPath(*ode_filter.moments(state, sample)), jnp.stack(state.variance), None, *observed
+        results = GaussianPath(*ode_filter.moments(state, sample)), jnp.stack(state.variance), None, None, *observed
         return _dense(ode_filter, state), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], results)
 
     return start
@@ -167,17 +177,18 @@ def _chunk_program(ode_filter: ODEFilter) -> Callable[[FilterState, Particle, In
     def advance_chunk(state: FilterState, particle: Particle, samples: IntervalData) -> Any:
         def interval(state: FilterState, sample: IntervalData) -> tuple[FilterState, Any]:
             def advance(state: FilterState, item: tuple[Any, Any]) -> tuple[FilterState, Any]:
-                arrived = ode_filter.advance(state, particle, sample, *item)
+                arrived, traced = ode_filter.advance_traced(state, particle, sample, *item)
+                disturbed = None if traced is None else Disturbance(GaussianPath(*traced[0]), *traced[1:])
                 moments = [GaussianPath(*ode_filter.moments(s, sample)) for s in (arrived, state)]
-                return arrived, (*moments, jnp.stack(arrived.variance))
+                return arrived, (*moments, jnp.stack(arrived.variance), disturbed)
 
             state = ode_filter.depart(state, particle, sample)
             items = sample.grid, sample.unit
-            arrived, (points, departing, variances) = ode_filter.scan_steps(advance, state, items)
+            arrived, (points, departing, variances, disturbed) = ode_filter.scan_steps(advance, state, items)
             state, *observed = _observe(ode_filter, arrived, particle, sample)
             last = GaussianPath(*ode_filter.moments(ode_filter.before_jump(state, arrived), sample))
             points = jax.tree.map(lambda many, end: jnp.concatenate([many[:-1], end[None]]), points, last)
-            steps = points, variances, departing if ode_filter.restarts else None
+            steps = points, variances, departing if ode_filter.restarts else None, disturbed
             return _dense(ode_filter, state), (steps, observed)
 
         state, (steps, observed) = lax.scan(interval, state, samples)
@@ -221,13 +232,15 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
         def merge(old: Any, added: Any) -> Any:
             return np.concatenate([old, added])[order]
 
-        restarting = trajectory.departing
+        restarting, disturbed = trajectory.departing, trajectory.disturbed
+        assert disturbed is None, "process noise enters at the ends of steps; there is no dense output with it"
         trajectory = trajectory._replace(
             time=np.concatenate([known, new])[order],
             filtered=jax.tree.map(merge, trajectory.filtered, predicted),
             departing=None if restarting is None else jax.tree.map(merge, restarting, predicted),
             restarted=np.concatenate([trajectory.restarted, np.zeros(len(new), dtype=bool)])[order],
             variance=merge(trajectory.variance, variance),
+            disturbed=disturbed,
         )
     return trajectory, np.searchsorted(trajectory.time, times)
 

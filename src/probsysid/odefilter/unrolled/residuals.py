@@ -1,10 +1,15 @@
-"""ODE residuals on rows of numbers: their variance for a linearisation, and what data add to them."""
+"""ODE residuals on rows of numbers: their variance, what data add to them, and changes that leave them as they are."""
 
+from collections.abc import Sequence
+from math import factorial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.layout import Layout
+from probsysid.odefilter.process_noise import TERMS, kick_weights
 from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.gaussian import Row
 
@@ -16,20 +21,121 @@ def change_along_ode(layout: Layout, jacobian: list[Row], scales: Any, physical:
     physical components.  The Jacobian's own rate of change is neglected: with it the ODE would have to be
     differentiated again.
     """
+    count = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1
+    start = [gaussian.multiply(value, scales[i]) for i, value in zip(layout.physical, physical, strict=True)]
+    changes = derivatives_along_ode(layout, jacobian, scales, start, count)
+    values = [value for known, q in zip(changes, layout.smoothness, strict=True) for value in known[: q + 1]]
+    return [gaussian.multiply(value, 1 / scale) for value, scale in zip(values, scales, strict=True)]
+
+
+def derivatives_along_ode(
+    layout: Layout, jacobian: list[Row], scales: Any, physical: list[Any], count: int
+) -> list[list[Any]]:
+    """Each coordinate's change and its time derivatives, `count` of them from the highest on, in physical units."""
     slopes = [
         [gaussian.multiply(s, scales[i] / scales[j]) for s, j in zip(row, layout.physical, strict=True)]
         for i, row in zip(layout.highest, jacobian, strict=True)
     ]
     changes: list[list[Any]] = [[] for _ in layout.orders]
     for i, value in zip(layout.physical, physical, strict=True):
-        changes[layout.coordinate[i]].append(gaussian.multiply(value, scales[i]))
-    places = [(c, i) for c, n in enumerate(layout.orders) for i in range(n)]
-    for k in range(max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1):
-        derivatives = [changes[c][i + k] for c, i in places]
+        changes[layout.coordinate[i]].append(value)
+    for k in range(count):
+        derivatives = [known[i + k] for known, n in zip(changes, layout.orders, strict=True) for i in range(n)]
         for known, row in zip(changes, slopes, strict=True):
             known.append(gaussian.combine_values(row, derivatives))
-    values = [value for known, q in zip(changes, layout.smoothness, strict=True) for value in known[: q + 1]]
-    return [gaussian.multiply(value, 1 / scale) for value, scale in zip(values, scales, strict=True)]
+    return changes
+
+
+def carry_along_ode(layout: Layout, jacobian: list[Row], scales: Any, step: Any, physical: list[Any]) -> list[Any]:
+    """All components after a step of the linearised ODE, from a change of the physical ones before it; scaled."""
+    start = [gaussian.multiply(value, scales[i]) for i, value in zip(layout.physical, physical, strict=True)]
+    changes = derivatives_along_ode(layout, jacobian, scales, start, TERMS)
+    factors = [step**k / factorial(k) for k in range(TERMS)]
+    places = zip(changes, layout.offsets, layout.orders, strict=True)
+    after = [
+        gaussian.multiply(gaussian.dot(factors, known[i : i + TERMS]), 1 / scales[offset + i])
+        for known, offset, n in places
+        for i in range(n)
+    ]
+    return change_along_ode(layout, jacobian, scales, after)
+
+
+def disturbance_rows(
+    layout: Layout, jacobian: list[Row], scales: Any, step: Any, levels: Sequence[Any], components: Sequence[int]
+) -> list[Row]:
+    """Rows of some components of the process noise's factor (`process_noise.py`), scaled.
+
+    `levels` holds each coordinate's s, None where there is none.
+    """
+    kicked = _kicked(layout, jacobian, scales, step, levels)
+    columns = [change_along_ode(layout, jacobian, scales, column) for column in kicked]
+    return [[column[i] for column in columns] for i in components]
+
+
+def _kicked(layout: Layout, jacobian: list[Row], scales: Any, step: Any, levels: Sequence[Any]) -> list[list[Any]]:
+    """Columns over the physical components."""
+    columns = []
+    for c, level in enumerate(levels):
+        if level is None:
+            continue
+        kicked = layout.highest[c] - 1
+        unit = [jnp.ones(()) if i == kicked else None for i in layout.physical]
+        changes = derivatives_along_ode(layout, jacobian, scales, unit, TERMS)
+        for weights in kick_weights(layout):
+            factors = [level * (weight * step ** (k + 0.5)) for k, weight in enumerate(weights)]
+            columns.append(
+                [
+                    gaussian.multiply(gaussian.dot(factors, known[i : i + TERMS]), 1 / scales[offset + i])
+                    for known, offset, n in zip(changes, layout.offsets, layout.orders, strict=True)
+                    for i in range(n)
+                ]
+            )
+    return columns
+
+
+def embed(layout: Layout, others: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """All components, of which only the `others` are not zero."""
+    components: list[Any] = [None] * layout.size
+    for i, value in zip(others, values, strict=True):
+        components[i] = value
+    return components
+
+
+def off_solutions(
+    layout: Layout, others: Sequence[int], change: list[Any], jacobian: list[Row], scales: Any
+) -> list[Any]:
+    """The part of a change of the physical components and the `others` off the ODE's solutions, of the others."""
+    count = len(layout.physical)
+    along = change_along_ode(layout, jacobian, scales, change[:count])
+    return [gaussian.subtract(value, along[i]) for i, value in zip(others, change[count:], strict=True)]
+
+
+def rows_along_ode(
+    layout: Layout, others: Sequence[int], state: FilterState, jacobian: list[Row], scales: Any, step: Any
+) -> list[Row]:
+    """Rows of all components after a step: physical ones carried by the linearised ODE, together with what it gives for
+    the others; the rest of the others, the integration error, extrapolated by the prior."""
+    columns = []
+    for column in map(list, zip(*state.factor, strict=True)):
+        off = off_solutions(layout, others, column, state.jacobian, scales)
+        extrapolated = apply(layout.transition, embed(layout, others, off))
+        carried = carry_along_ode(layout, jacobian, scales, step, column[: len(layout.physical)])
+        columns.append([gaussian.add(a, b) for a, b in zip(extrapolated, carried, strict=True)])
+    return [[column[i] for column in columns] for i in range(layout.size)]
+
+
+def residual_rows(layout: Layout, rows: list[Row], jacobian: list[Row], noise: Any) -> list[Row]:
+    """Rows of the ODE residuals: highest derivative minus Jacobian times state, and the ODE's own noise, if it has any:
+    its standard deviation for every component."""
+    physical = [rows[i] for i in layout.physical]
+    result = []
+    for c, (i, slopes) in enumerate(zip(layout.highest, jacobian, strict=True)):
+        rate_row = gaussian.combine(slopes, physical)
+        row = [gaussian.subtract(x, y) for x, y in zip(rows[i], rate_row, strict=True)]
+        if noise is not None:
+            row = [*row, *(noise[i] if k == c else None for k in range(len(jacobian)))]
+        result.append(row)
+    return result
 
 
 def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) -> Any:
@@ -49,3 +155,13 @@ def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) 
 def sparse(matrix: np.ndarray) -> list[Row]:
     """A constant matrix as rows with structural zeros."""
     return [[float(entry) if entry else None for entry in row] for row in matrix]
+
+
+def apply(matrix: np.ndarray, values: list[Any]) -> list[Any]:
+    """`matrix @ values`."""
+    return [gaussian.combine_values(row, values) for row in sparse(matrix)]
+
+
+def dense(rows: list[Row]) -> Any:
+    """Rows as an array."""
+    return jnp.stack([jnp.stack([jnp.zeros(()) if e is None else jnp.asarray(e) for e in row]) for row in rows])

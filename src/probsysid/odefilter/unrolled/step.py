@@ -5,12 +5,11 @@ particles.  Structural zeros of the prior, of the model's Jacobian and of the fa
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from probsysid._internal.array_types import Numbers, Scalar
@@ -24,7 +23,17 @@ from probsysid.odefilter.ode_filter import ODEFilter, Prediction
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.gaussian import Innovation, Row
-from probsysid.odefilter.unrolled.residuals import change_along_ode, residual_variance_ratio, sparse
+from probsysid.odefilter.unrolled.residuals import (
+    apply,
+    dense,
+    disturbance_rows,
+    embed,
+    off_solutions,
+    residual_rows,
+    residual_variance_ratio,
+    rows_along_ode,
+    sparse,
+)
 from probsysid.odefilter.unrolled.structural_zeros import FactorPattern, fill, reachable_pattern
 
 
@@ -62,7 +71,7 @@ class UnrolledFilter(ODEFilter):
         ends = [offset + q for offset, q in zip(extended.offsets, extended.smoothness, strict=True)]
         return [initial_diffusion(derivatives[end - 1 : end + 1], sample.step) for end in ends]
 
-    def restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+    def _restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         layout = self.layout
         physical = [state.mean[i] * sample.scales[i] for i in layout.physical]
         rows = state.factor[: len(layout.physical)]
@@ -98,12 +107,7 @@ class UnrolledFilter(ODEFilter):
             for i, row in zip(layout.highest, pattern, strict=True)
         ]
         mean = [value / scale for value, scale in zip(values, scales, strict=True)]
-        return mean, factor, self._if_needed(highest)
-
-    def _if_needed(self, jacobian: list[Row]) -> list[Row]:
-        """The Jacobian is stored if the ODE is imposed exactly (otherwise the highest derivatives have rows), or for
-        the data part."""
-        return jacobian if not self.ode_noise or self._tracks_data else [[None] * len(row) for row in jacobian]
+        return mean, factor, highest
 
     # One interval
 
@@ -112,9 +116,7 @@ class UnrolledFilter(ODEFilter):
     ) -> FilterState:
         """Written out, unless the number of steps is known only when the program runs."""
         if sample.count is None:
-            for j in range(sample.grid.shape[0]):
-                state = step(j, state)
-            return state
+            return reduce(lambda state, j: step(j, state), range(sample.grid.shape[0]), state)
         count = jnp.asarray(sample.count, dtype=int)
         pattern = reachable_pattern(partial(step, 0), state)
         return lax.fori_loop(0, count, lambda j, s: fill(step(j, s), pattern), fill(state, pattern))
@@ -146,22 +148,18 @@ class UnrolledFilter(ODEFilter):
     # One integration step
 
     def _predict_mean(self, state: FilterState) -> list[Scalar]:
-        return _apply(self.layout.transition, state.mean)
+        return apply(self.layout.transition, state.mean)
 
     def _predict_data_part(self, state: FilterState) -> list[Scalar] | None:
         if not self._tracks_data:
             return None
-        components: list[Any] = [None] * self.layout.size
-        for i, value in zip(self._others, state.data_part, strict=True):
-            components[i] = value
-        return _apply(self.layout.transition, components)
+        return apply(self.layout.transition, embed(self.layout, self._others, state.data_part))
 
     def _predict_rows(self, state: FilterState, variance: list[Scalar]) -> list[Row]:
         layout = self.layout
         sigma = [jnp.sqrt(v) for v in variance]
         rows = self._component_rows(state)
-        transition = sparse(layout.transition)
-        process = sparse(layout.process_factor)
+        transition, process = sparse(layout.transition), sparse(layout.process_factor)
         return [
             [
                 *gaussian.combine(transition[i], rows),
@@ -169,6 +167,13 @@ class UnrolledFilter(ODEFilter):
             ]
             for i in range(layout.size)
         ]
+
+    def _predict_rows_along_ode(
+        self, state: FilterState, variance: list[Any], jacobian: list[Row], scales: Any, step: Any
+    ) -> list[Row]:
+        carried = rows_along_ode(self.layout, self._others, state, jacobian, scales, step)
+        noise = [row[len(self.free) :] for row in self._predict_rows(state, variance)]
+        return [[*row, *more] for row, more in zip(carried, noise, strict=True)]
 
     def _component_rows(self, state: FilterState) -> list[Row]:
         """The row of every component, in the order of the layout."""
@@ -229,8 +234,6 @@ class UnrolledFilter(ODEFilter):
                 ratio = residual_variance_ratio(self.layout, jacobian[c], c)
                 units = UnitVariance(units.running * ratio, units.local * ratio)
             memory, variance = self.diffusion.update(state.diffusion[c], residual, units, c)
-            if particle.model_error is not None:
-                variance = variance + particle.model_error[c] ** 2
             memories.append(memory)
             variances.append(jnp.maximum(variance, FLOOR))
         return memories, variances
@@ -239,15 +242,16 @@ class UnrolledFilter(ODEFilter):
         self, rows: list[Row], predicted: Prediction, values: list[Scalar], jacobian: list[Row], scales: Numbers
     ) -> tuple[list[Row], list[Scalar], list[Scalar]]:
         mean, data_part = predicted
-        residual_rows = self._residual_rows(rows, jacobian, scales)
+        directions = residual_rows(self.layout, rows, jacobian, self.ode_noise / scales if self.ode_noise else None)
         if self.ode_noise:
-            rows = [[*row, *[None] * len(residual_rows)] for row in rows]
+            rows = [[*row, *[None] * len(directions)] for row in rows]
         vectors = [(self._residuals(mean, values), [mean[i] for i in self.free])]
         if data_part is not None:
             vectors.append((self._rate_residuals(data_part, jacobian), [data_part[i] for i in self.free]))
-        free_rows, (free_mean, *parts) = gaussian.condition(residual_rows, [rows[i] for i in self.free], vectors)
+        free_rows, (free_mean, *parts) = gaussian.condition(directions, [rows[i] for i in self.free], vectors)
         mean = self._complete_mean(free_mean, mean, values, jacobian)
-        return free_rows, mean, [entry for part in parts for entry in self._off_solutions(part, jacobian, scales)]
+        off = [off_solutions(self.layout, self._others, part, jacobian, scales) for part in parts]
+        return free_rows, mean, [entry for part in off for entry in part]
 
     def _residuals(self, mean: list[Any], values: list[Any]) -> list[Any]:
         """Of the ODE, at the linearisation whose values of the vector field at the mean these are."""
@@ -258,27 +262,6 @@ class UnrolledFilter(ODEFilter):
         physical = [components[i] for i in self.layout.physical]
         pairs = zip(self.layout.highest, jacobian, strict=True)
         return [gaussian.subtract(components[i], gaussian.combine_values(row, physical)) for i, row in pairs]
-
-    def _off_solutions(self, change: list[Any], jacobian: list[Row], scales: Any) -> list[Any]:
-        """The part of a change of the free components that leaves the ODE's solutions, of the `_others`."""
-        count = len(self.layout.physical)
-        along = change_along_ode(self.layout, jacobian, scales, change[:count])
-        return [gaussian.subtract(value, along[i]) for i, value in zip(self._others, change[count:], strict=True)]
-
-    def _residual_rows(self, rows: list[Row], jacobian: list[Row], scales: Numbers) -> list[Row]:
-        """Rows of the ODE residuals: highest derivative minus Jacobian times state, and the ODE's own noise."""
-        layout = self.layout
-        physical = [rows[i] for i in layout.physical]
-        result = []
-        for c, (i, slopes) in enumerate(zip(layout.highest, jacobian, strict=True)):
-            rate_row = gaussian.combine(slopes, physical)
-            row = [gaussian.subtract(x, y) for x, y in zip(rows[i], rate_row, strict=True)]
-            if self.ode_noise:
-                noise: Row = [None] * len(jacobian)
-                noise[c] = self.ode_noise / scales[i]
-                row = [*row, *noise]
-            result.append(row)
-        return result
 
     def _complete_mean(
         self, free_mean: list[Scalar], predicted: list[Scalar], values: list[Scalar], jacobian: list[Row]
@@ -302,8 +285,27 @@ class UnrolledFilter(ODEFilter):
         variance: list[Scalar],
         data_part: list[Scalar],
     ) -> FilterState:
-        factor = gaussian.triangularise(factor)
-        return FilterState(mean, factor, self._if_needed(jacobian), memory, variance, data_part)
+        return FilterState(mean, gaussian.triangularise(factor), jacobian, memory, variance, data_part)
+
+    # Process noise
+
+    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+        rows = self._predict_rows_along_ode(state, arrived.variance, arrived.jacobian, sample.scales, sample.step)
+        free, gap = len(self.free), [None] * (self.layout.size - len(self.free))
+        mean = jnp.stack(self._predict_mean(state)) * sample.scales
+        return mean, dense([[*row[:free], *gap, *row[free:]] for row in rows]) * sample.scales[:, None]
+
+    def _disturb(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        pairs = zip(state.factor, self._disturbance_rows(state, particle, sample), strict=True)
+        return state._replace(factor=gaussian.triangularise([[*row, *noise] for row, noise in pairs]))
+
+    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
+        added = self._disturbance_rows(state, particle, sample)
+        return dense(self._component_rows(state._replace(factor=added))) * sample.scales[:, None]
+
+    def _disturbance_rows(self, state: FilterState, particle: Particle, sample: IntervalData) -> list[Row]:
+        levels = particle.process_noise or []
+        return disturbance_rows(self.layout, state.jacobian, sample.scales, sample.step, levels, self.free)
 
     # Data
 
@@ -340,8 +342,8 @@ class UnrolledFilter(ODEFilter):
             data_part = state.data_part
             if self._tracks_data:
                 change = [new - state.mean[i] for i, new in zip(self.free, free_mean, strict=True)]
-                added = self._off_solutions(change, state.jacobian, scales)
-                data_part = [gaussian.add(old, new) for old, new in zip(data_part, added, strict=True)]
+                off = off_solutions(self.layout, self._others, change, state.jacobian, scales)
+                data_part = [gaussian.add(*pair) for pair in zip(data_part, off, strict=True)]
             state = state._replace(mean=mean, factor=factor, data_part=data_part)
         return state, energy, innovations
 
@@ -382,16 +384,10 @@ class UnrolledFilter(ODEFilter):
     def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
         size = self.layout.size
         rows = [[*row, *[None] * (size - len(row))] for row in self._component_rows(state)]
-        factor = jnp.stack([jnp.stack([jnp.zeros(()) if e is None else jnp.asarray(e) for e in row]) for row in rows])
-        return jnp.stack(state.mean) * sample.scales, factor * sample.scales[:, None]
+        return jnp.stack(state.mean) * sample.scales, dense(rows) * sample.scales[:, None]
 
     def pack(self, state: FilterState, template: FilterState) -> Any:
         return jnp.stack(jax.tree.leaves(state))
 
     def unpack(self, packed: Any, template: FilterState) -> FilterState:
         return jax.tree.unflatten(jax.tree.structure(template), list(packed))
-
-
-def _apply(matrix: np.ndarray, values: list[Scalar]) -> list[Scalar]:
-    """`matrix @ values`."""
-    return [gaussian.combine_values(row, values) for row in sparse(matrix)]

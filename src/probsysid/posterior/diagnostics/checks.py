@@ -10,7 +10,12 @@ from probsysid._internal.validation import check_index
 from probsysid.parallel.executor import Executor
 from probsysid.posterior.diagnostics.residuals import Residuals, analyse, find_doubts
 from probsysid.posterior.diagnostics.solver_check import compare
-from probsysid.posterior.diagnostics.variance_decomposition import FINER, decompose, log_likelihood, without_model_error
+from probsysid.posterior.diagnostics.variance_decomposition import (
+    FINER,
+    decompose,
+    log_likelihood,
+    without_process_noise,
+)
 from probsysid.posterior.summaries import shares_table
 from probsysid.targets.batch_target import BatchTarget
 
@@ -55,8 +60,8 @@ def checked(posterior: "Posterior", executor: Executor) -> "Posterior":
     twice = log_likelihood(problem, replace(solver, substeps=2 * steps), records, theta, executor)
     finest = log_likelihood(problem, replace(solver, substeps=FINER * steps), records, theta, executor)
     differences = {"integration": finest - base}
-    if problem.model_error:
-        plain, rest = without_model_error(problem, theta)
+    if problem.process_noise:
+        plain, rest = without_process_noise(problem, theta)
         differences["model error"] = log_likelihood(plain, solver, records, rest, executor) - base
     found = compare(posterior.weights, twice - base, posterior.columns, steps, 2 * steps)
     shares = decompose(theta, posterior.weights, posterior.columns, differences)

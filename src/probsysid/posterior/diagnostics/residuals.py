@@ -85,7 +85,7 @@ def verdict(output: str, found: Residuals) -> str:
         return f"{output}: white as far as the data can tell (Ljung-Box p = {found.probability:.2g}); {spread}."
     return (
         f"{output}: not white (Ljung-Box p = {found.probability:.1g}); {spread}. Something is left that the model does "
-        "not explain: look at the spectrum for where, or try another model or model_error."
+        "not explain: look at the spectrum for where, or try another model or process_noise."
     )
 
 
@@ -98,7 +98,7 @@ def doubts(found: Mapping[str, Residuals], fixed_noise: Mapping[str, Prior], fix
             sentences.append(
                 f"the noise of {output!r} is fixed at {noise:.3g}, and one-step prediction errors are "
                 f"{residuals.spread:.2g} times as large as noise and integration error allow: the posterior is far too "
-                "narrow and may be far off. Let the noise be inferred, or switch on model_error."
+                "narrow and may be far off. Let the noise be inferred, or switch on process_noise."
             )
         elif residuals.probability < DOUBTFUL:
             sentences.append(" ".join([_not_white(output, residuals), *_suspects(noise, fixed_steps)]))
@@ -122,7 +122,7 @@ def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
     if noise is not None:
         found.append(f"The noise is fixed at {noise:.3g}: far too low, that alone would do it; let it be inferred.")
     found.append(
-        "Look at the residuals in the report, switch on model_error, or compare with a richer model by evidence."
+        "Look at the residuals in the report, switch on process_noise, or compare with a richer model by evidence."
     )
     return found
 

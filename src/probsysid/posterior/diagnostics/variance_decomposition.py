@@ -1,7 +1,7 @@
 """Decomposition of posterior variance by source: measurement noise, integration error, model error.
 
 The share of a source is the variance that would vanish without it.  Without integration error means integrated so
-finely that none is left, without model error means with that diffusion set to zero.  The log likelihood is computed for
+finely that none is left, without model error means without process noise.  The log likelihood is computed for
 all particles both ways; the curvature of the difference, found by regression, is the information that the source costs.
 This needs the width of the other posterior and not its location, so it works where the two lie far apart, too.
 """
@@ -101,12 +101,12 @@ def log_likelihood(
     return likelihood - energy
 
 
-def without_model_error(problem: Problem, theta: np.ndarray) -> tuple[Problem, np.ndarray]:
-    """The same problem without model error, and the particles without its coordinates."""
+def without_process_noise(problem: Problem, theta: np.ndarray) -> tuple[Problem, np.ndarray]:
+    """The same problem without process noise, and the particles without its coordinates."""
     rows = [
         row
         for site in problem.space.sites
-        if not str(site.name).startswith("model_error.")
+        if not str(site.name).startswith("process_noise.")
         for row in range(site.start, site.start + site.size)
     ]
-    return replace(problem, model_error={}), theta[rows]
+    return replace(problem, process_noise={}), theta[rows]
