@@ -139,9 +139,15 @@ def test_solve_and_the_options(attempt: Callable[[], Any], named: str) -> None:
         *((lambda v=v: POSTERIOR.states(draws=v), "draws") for v in (0, -1, 1.5, None, 10**12)),
         *((lambda v=v: POSTERIOR.simulate(RECORD, particles=v), "particles") for v in (0, -1, 1.5, "all")),
         *((lambda v=v: POSTERIOR.simulate(RECORD, steps=v), "steps") for v in (0, -1, 1.5, "auto")),
-        *((lambda v=v: POSTERIOR.simulate(RECORD, skip=v), "skip") for v in (-1, 1.5, None)),
+        *((lambda v=v: POSTERIOR.simulate(RECORD, skip=v), "skip") for v in (-1, 1.5, "all")),
+        *(
+            (lambda v=v: POSTERIOR.simulate(RECORD, initial="estimate", initial_samples=v), "initial_samples")
+            for v in (0, 1.5, "all")
+        ),
+        *((lambda v=v: POSTERIOR.predict(RECORD, ahead=v), "ahead") for v in (0, -1, 1.5, "all")),
+        *((lambda v=v: POSTERIOR.forecast(v), "record") for v in (None, "data.csv", RECORD)),
         *((lambda v=v: POSTERIOR.simulate(v), "record") for v in (None, "data.csv", [RECORD])),
-        *((lambda v=v: POSTERIOR.simulate(RECORD, initial=v), "initial") for v in (0.0, [0.0], {"x": 1.0})),
+        *((lambda v=v: POSTERIOR.simulate(RECORD, initial=v), "initial") for v in (0.0, [0.0], {"x": 1.0}, {}, "end")),
         *((lambda v=v: POSTERIOR.simulate(RECORD, seed=v), "seed") for v in (-1, 2**64, None)),
         *((lambda v=v: POSTERIOR.refined(v), "draws") for v in (0, -1, 1.5, None)),
         *((lambda v=v: POSTERIOR.to_arviz(v), "draws") for v in (0, -1, 1.5)),

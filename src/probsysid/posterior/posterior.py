@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from jaxtyping import Float
 from probsysid._internal.statistics import ess_of_weights, log_mean_exp
 from probsysid.data.record import Record
 from probsysid.model.model import Model
-from probsysid.model.priors import Prior
 from probsysid.parallel.default import default_executor
 from probsysid.posterior import predict, storage, summaries
 from probsysid.posterior.diagnostics import checks
@@ -26,6 +25,7 @@ from probsysid.posterior.diagnostics.residuals import Residuals
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
 from probsysid.posterior.diagnostics.solver_check import SolverCheck
 from probsysid.posterior.draws import scalars
+from probsysid.posterior.initial_states import Initial
 from probsysid.posterior.settings import RunSettings, Setup
 from probsysid.posterior.simulate import Simulation
 from probsysid.posterior.states import States, posterior_states
@@ -96,21 +96,10 @@ class Posterior:
 
     # Numbers
 
-    def mean(self, name: str) -> float:
-        """Posterior mean of a quantity."""
-        return summaries.mean(self, name)
-
-    def sd(self, name: str) -> float:
-        """Posterior standard deviation of a quantity."""
-        return summaries.sd(self, name)
-
-    def quantile(self, name: str, level: float | list[float]) -> Any:
-        """Posterior quantiles of a quantity."""
-        return summaries.quantile(self, name, level)
-
-    def table(self) -> pd.DataFrame:
-        """Mean, sd, 5 % and 95 % quantiles, sources of variance, unit, prior and flags of every quantity."""
-        return summaries.table(self)
+    mean = summaries.mean
+    sd = summaries.sd
+    quantile = summaries.quantile
+    table = summaries.table
 
     # Can it be trusted?
 
@@ -157,30 +146,71 @@ class Posterior:
         self,
         record: Record,
         *,
-        initial: Mapping[str, Prior] | None = None,
+        initial: Initial = None,
+        initial_samples: int | None = None,
+        process_noise: bool = True,
         particles: int | None = None,
-        skip: int = 0,
+        skip: int | None = None,
         steps: int | None = None,
         seed: int = 0,
     ) -> Simulation:
-        """Free-run simulation on a record, without using its outputs.
+        """Free-run simulation on a record: its outputs are used for the initial state at most.
 
         Args:
             record: inputs and times; its outputs, if any, are what scores compare with.
-            initial: of each physical component at the first sample: a number, or a `dist.Normal` from which each
-                particle draws its own start; those not named are zero.
+            initial: the state at the first sample. A mapping gives each physical component a number or a prior to draw
+                from. `"estimate"` determines each particle's state from the first samples. By default it is the
+                particle's own initial state where the record begins like a training record, and otherwise estimated.
+            initial_samples: number of samples for the estimate; by default 50, or a quarter of a short record.
+            process_noise: draw the white-noise forces of a model that has process noise.
             particles: use this many equally weighted draws instead of all particles.
-            skip: samples at the start to leave out of scores, such as a transient.
+            skip: samples at the start to leave out of scores, such as a transient; by default those of the estimate.
             steps: integration steps per sample; found automatically if not given.
-            seed: of the starts that are drawn.
+            seed: of everything that is drawn.
         """
-        return predict.simulate_posterior(self, record, initial, particles, skip, steps, seed)
+        return predict.simulate_posterior(
+            self, record, initial, initial_samples, process_noise, particles, skip, steps, seed
+        )
 
     def predict(
-        self, record: Record, *, level: float = 0.9, initial: Mapping[str, Prior] | None = None, seed: int = 0
+        self,
+        record: Record,
+        *,
+        level: float = 0.9,
+        ahead: int | None = None,
+        initial: Initial = None,
+        initial_samples: int | None = None,
+        particles: int | None = None,
+        seed: int = 0,
     ) -> xr.Dataset:
-        """Predicted measurements on a record: mean and a band that counts parameters and measurement noise."""
-        return predict.predict(self, record, level, initial, seed)
+        """Predicted measurements on a record: mean, sd and a band that counts parameters, initial state, process noise
+        and measurement noise.
+
+        For outputs that were measured, the attribute `<output>_coverage` is the share of samples within the band.
+
+        Args:
+            record: inputs and times, and the outputs that are conditioned on.
+            level: probability of the band.
+            ahead: predict each sample from the data up to this many samples before it; by default in free run.
+            initial: as in `simulate`.
+            initial_samples: as in `simulate`.
+            particles: use this many equally weighted draws instead of all particles.
+            seed: of everything that is drawn.
+        """
+        return predict.predict(self, record, level, ahead, initial, initial_samples, particles, seed)
+
+    def forecast(
+        self, record: Record, *, level: float = 0.9, particles: int | None = None, seed: int = 0
+    ) -> xr.Dataset:
+        """What comes after training, as `predict` returns it: each particle goes on from its own last state.
+
+        Args:
+            record: inputs and times from the last training sample on: `record[n - 1:]` after training on `record[:n]`.
+            level: probability of the band.
+            particles: use this many equally weighted draws instead of all particles.
+            seed: of everything that is drawn.
+        """
+        return predict.forecast(self, record, level, particles, seed)
 
     def states(self, record: int = 0, *, draws: int = 50, seed: int = 0) -> States:
         """Smoothed states on a training record: mean, sd and sample paths, over parameters and integration error."""

@@ -7,7 +7,7 @@ right side on each of its sides.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import factorial
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jax import lax
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.jax_setup import check_jax
@@ -56,6 +56,10 @@ class Simulation:
     integration_error: float
     """Estimated error of the integration, relative to the range of the outputs."""
     skip: int = 0
+    start: str = ""
+    """Where it starts, as in "the given initial state"."""
+    chosen: Int[np.ndarray, " particle"] = field(default_factory=lambda: np.arange(0))
+    """Index of each particle in the posterior."""
 
     @cached_property
     def scored(self) -> tuple[str, ...]:
@@ -197,15 +201,39 @@ class Forces(NamedTuple):
 
 
 def kicks(model: Model, forces: Forces, place: Any, length: Any) -> Any:
-    """The change of the physical components by the forces of one step: exact where the ODE does not answer them."""
-    changes = [jnp.zeros(order) for order in model.orders]
+    """The change of the physical components by the forces of one step."""
     key = jax.random.fold_in(jax.random.wrap_key_data(forces.key), place)
-    for c, level in forces.levels.items():
+    normals = {c: jax.random.normal(jax.random.fold_in(key, c), (model.orders[c],)) for c in forces.levels}
+    return kicked(model, forces.levels, normals, length)
+
+
+def kicked(model: Model, levels: Mapping[int, Any], normals: Mapping[int, Any], length: Any) -> Any:
+    """The change of the physical components by white-noise forces over some time, from standard normal numbers: exact
+    where the ODE does not answer them."""
+    changes = [jnp.zeros(order) for order in model.orders]
+    for c, level in levels.items():
         order = model.orders[c]
         scales = jnp.stack([length ** (order - 0.5 - i) / factorial(order - 1 - i) for i in range(order)])
-        normals = jax.random.normal(jax.random.fold_in(key, c), (order,))
-        changes[c] = level * scales * (iwp.process_factor(order - 1) @ normals)
+        changes[c] = level * scales * (iwp.process_factor(order - 1) @ normals[c])
     return jnp.concatenate(changes)
+
+
+class IntervalInputs(NamedTuple):
+    """Inputs and times of intervals, one for each sample: the interval that ends there."""
+
+    grid: Any
+    """At the middle and the end of every step, seen from the left."""
+    now: Any
+    before: Any
+    length: Any
+    """Of one step."""
+
+    @classmethod
+    def of(cls, model: Model, record: Record, steps: int) -> "IntervalInputs":
+        used = [record.input_names.index(name) for name in model.input_names]
+        now = record.input_derivatives(0)[:, used, 0]
+        before = now[np.maximum(np.arange(record.samples) - 1, 0)]
+        return cls(record.input_grid(2 * steps)[:, :, used], now, before, step_lengths(record) / steps)
 
 
 def _run(
@@ -216,13 +244,8 @@ def _run(
     steps: int,
     forces: Forces = Forces(None, {}),
 ) -> np.ndarray:
-    used = [record.input_names.index(name) for name in model.input_names]
-    grid = record.input_grid(2 * steps)[:, :, used]
-    now = record.input_derivatives(0)[:, used, 0]
-    before = now[np.maximum(np.arange(record.samples) - 1, 0)]
-    lengths = step_lengths(record) / steps
-    start = jnp.asarray(initial)
-    return np.asarray(_integrate(model, steps)(parameters, start, forces, grid, now, before, lengths))
+    inputs = IntervalInputs.of(model, record, steps)
+    return np.asarray(_integrate(model, steps)(parameters, jnp.asarray(initial), forces, inputs))
 
 
 @lru_cache(maxsize=32)
@@ -241,41 +264,50 @@ def first_order_rates(model: Model, state: Any, inputs: Any, parameters: Any) ->
     return jnp.stack(rates)
 
 
-def _simulator(model: Model, steps: int) -> Any:
-    def outputs(state: Any, inputs: Any, parameters: Any) -> Any:
-        physical = list(state)
-        highest = model.highest_derivatives(physical, list(inputs), parameters)
-        return jnp.stack(model.measured(physical, highest, list(inputs), parameters))
+def outputs_at(model: Model, state: Any, inputs: Any, parameters: Any) -> Any:
+    """What the model's outputs are in a state."""
+    physical = list(state)
+    highest = model.highest_derivatives(physical, list(inputs), parameters)
+    return jnp.stack(model.measured(physical, highest, list(inputs), parameters))
 
+
+def over_interval(
+    model: Model, steps: int, state: Any, parameters: Any, inputs: IntervalInputs, forces: Forces, place: Any
+) -> Any:
+    """The state at the end of an interval; `place` is the number of its first step, for the random forces."""
     rate = partial(first_order_rates, model)
+    ends, length = jnp.concatenate([inputs.before[None], inputs.grid]), inputs.length
 
-    def one(parameters: Any, start: Any, forces: Forces, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
-        def sample(state: Any, item: Any) -> tuple[Any, Any]:
-            grid, now, before, length, index = item
-            ends = jnp.concatenate([before[None], grid])
+    def step(j: Any, state: Any) -> Any:
+        left, middle, right = ends[2 * j], ends[2 * j + 1], ends[2 * j + 2]
+        k1 = rate(state, left, parameters)
+        k2 = rate(state + 0.5 * length * k1, middle, parameters)
+        k3 = rate(state + 0.5 * length * k2, middle, parameters)
+        k4 = rate(state + length * k3, right, parameters)
+        state = state + length / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return state + kicks(model, forces, place + j, length) if forces.levels else state
 
-            def step(j: Any, state: Any) -> Any:
-                left, middle, right = ends[2 * j], ends[2 * j + 1], ends[2 * j + 2]
-                k1 = rate(state, left, parameters)
-                k2 = rate(state + 0.5 * length * k1, middle, parameters)
-                k3 = rate(state + 0.5 * length * k2, middle, parameters)
-                k4 = rate(state + length * k3, right, parameters)
-                state = state + length / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-                return state + kicks(model, forces, steps * index + j, length) if forces.levels else state
+    return lax.fori_loop(0, steps, step, state)
 
-            state = lax.fori_loop(0, steps, step, state)
-            return state, outputs(state, now, parameters)
 
-        first = outputs(start, now[0], parameters)
-        _, rest = lax.scan(sample, start, (grid[1:], now[1:], before[1:], lengths[1:], jnp.arange(len(now) - 1)))
+def _simulator(model: Model, steps: int) -> Any:
+    def one(parameters: Any, start: Any, forces: Forces, inputs: IntervalInputs) -> Any:
+        def sample(state: Any, item: tuple[IntervalInputs, Any]) -> tuple[Any, Any]:
+            inputs, index = item
+            state = over_interval(model, steps, state, parameters, inputs, forces, steps * index)
+            return state, outputs_at(model, state, inputs.now, parameters)
+
+        first = outputs_at(model, start, inputs.now[0], parameters)
+        later = IntervalInputs(*(part[1:] for part in inputs))
+        _, rest = lax.scan(sample, start, (later, jnp.arange(len(later.now))))
         return jnp.concatenate([first[None], rest])
 
-    def run(parameters: Any, initial: Any, forces: Any, grid: Any, now: Any, before: Any, lengths: Any) -> Any:
-        batched = jax.vmap(one, in_axes=(-1, -1, -1, None, None, None, None), out_axes=-1)
+    def run(parameters: Any, initial: Any, forces: Any, inputs: IntervalInputs) -> Any:
+        batched = jax.vmap(one, in_axes=(-1, -1, -1, None), out_axes=-1)
 
         def block(part: Any) -> Any:
             parameters, initial, forces = part
-            return batched(parameters, initial, forces, grid, now, before, lengths)
+            return batched(parameters, initial, forces, inputs)
 
         return map_blocks(block, (parameters, initial, forces), BLOCK)
 

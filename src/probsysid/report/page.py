@@ -37,14 +37,17 @@ def posterior_content(posterior: "Posterior", *, title: str | None = None, draws
     for index, record in enumerate(posterior.records):
         called, whole = record_name(record, index), slice(0, record.samples)
         states[index] = posterior.states(index, draws=20)
-        initial = {state: float(states[index].mean[state][0]) for state in model.physical_names}
-        simulation = posterior.simulate(record, initial=initial, particles=min(draws, len(posterior.weights)))
+        simulation = posterior.simulate(record, process_noise=False, particles=min(draws, len(posterior.weights)))
+        predicted = posterior.predict(record, particles=len(simulation.weights))
         scores = {
-            output: {"rmse": simulation.rmse(output).mean, "fit_percent": simulation.fit(output).mean}
+            output: {
+                "rmse": simulation.rmse(output).mean,
+                "fit_percent": simulation.fit(output).mean,
+                "coverage": predicted.attrs[f"{output}_coverage"],
+            }
             for output in simulation.scored
         }
-        start = "the smoothed state at the first sample"
-        runs.append(RunView(called, simulation, whole, None, {"train": scores}, start))
+        runs.append(RunView(called, simulation, whole, None, {"train": scores}, simulation.start))
         data.append(DataView(called, record, whole, None))
     view = ModelView(
         name or "model",

@@ -198,11 +198,17 @@ def fits(model: ModelView, figures: InteractiveFigures) -> Sequence[RunFit]:
     found = []
     for run in model.runs:
         rows = [
-            ["training" if which == "train" else which, output, plain(values["rmse"]), f"{values['fit_percent']:.2f} %"]
+            [
+                "training" if which == "train" else which,
+                output,
+                plain(values["rmse"]),
+                f"{values['fit_percent']:.2f} %",
+                f"{100 * values['coverage']:.0f} %",
+            ]
             for which, outputs in run.scores.items()
             for output, values in outputs.items()
         ]
-        scores = Table(rows, ["range", "output", "rmse", "fit"], numeric=(2, 3)) if rows else None
+        scores = Table(rows, ["range", "output", "rmse", "fit", "in 90 % band"], numeric=(2, 3, 4)) if rows else None
         keys = [figures.add(fit_figure(run, output)) for output in run.simulation.scored]
         found.append(RunFit(run.name, scores, run.start, keys))
     return found

@@ -283,7 +283,8 @@ def show_results(results: "list[CandidateResult]") -> None:
         for run in result.runs:
             for which, scores in run.scores().items():
                 for output, values in scores.items():
-                    fit = f"rmse {values['rmse']:.4g}, fit {values['fit_percent']:.1f} %"
+                    fit = f"rmse {values['rmse']:.4g}, fit {values['fit_percent']:.1f} %, "
+                    fit += f"{100 * values['coverage']:.0f} % in the 90 % band"
                     typer.echo(f"{output} on {run.measured.name} ({which}), free run: {fit}")
         for problem in result.problems:
             typer.echo(f"look: {problem}")

@@ -5,14 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from probsysid.model.initial_state import gaussian_moments
+from probsysid.posterior.initial_states import Initial
 from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.predict import Band, bands
 from probsysid.posterior.simulate import Simulation
 from probsysid.posterior.states import States
 from probsysid.study.records import StudyRecord
 
 MOST_NUMBERS = 20_000_000
 """Simulated values kept in memory: draws times samples."""
+
+LEVEL = 0.9
+"""Probability of the bands of predicted measurements."""
 
 STATE_SAMPLES = 20_000
 STATE_DRAWS = 20
@@ -25,19 +29,26 @@ class FreeRun:
 
     measured: StudyRecord
     simulation: Simulation
+    """Without process noise."""
+    bands: dict[str, Band]
+    """Predicted measurements of each output, process noise included."""
     train: slice | None
     test: slice | None
     failed: int
     """Number of draws whose simulation was not finite; they are excluded."""
-    start: str
-    """Origin of the initial state."""
+
+    @property
+    def start(self) -> str:
+        """Origin of the initial state."""
+        return self.simulation.start
 
     def part(self, which: str) -> Simulation | None:
         """The simulation over one of the ranges, "train" or "test"."""
         cut = self.train if which == "train" else self.test
         if cut is None:
             return None
-        skip = self.measured.skip if which == "test" else 0
+        used = max(self.simulation.skip - cut.start, 0)
+        skip = max(self.measured.skip, used) if which == "test" else 0
         whole = self.simulation
         outputs = {name: values[:, cut] for name, values in whole.outputs.items()}
         return replace(whole, record=whole.record[cut], outputs=outputs, skip=skip)
@@ -49,15 +60,22 @@ class FreeRun:
             part = self.part(which)
             for name in part.scored if part is not None else ():
                 assert part is not None
-                if np.any(np.isfinite(part.record.outputs[name][part.skip :])) and self.finite:
-                    rmse, fit = part.rmse(name), part.fit(name)
+                if np.any(np.isfinite(part.record.outputs[name][part.skip :])) and self.finite and self.bands:
+                    rmse, fit, band = part.rmse(name), part.fit(name), self._band(which, name)
+                    measured = np.asarray(part.record.outputs[name])
                     found.setdefault(which, {})[name] = {
                         "rmse": rmse.mean,
                         "rmse_min": rmse.min,
                         "rmse_max": rmse.max,
                         "fit_percent": fit.mean,
+                        "coverage": band.coverage(measured, part.skip),
+                        "standardised_rms": band.standardised_rms(measured, part.skip),
                     }
         return found
+
+    def _band(self, which: str, output: str) -> Band:
+        cut, whole = self.train if which == "train" else self.test, self.bands[output]
+        return Band(whole.mean[cut], whole.sd[cut], whole.low[cut], whole.high[cut])
 
     @property
     def finite(self) -> bool:
@@ -71,68 +89,60 @@ def smoothed(posterior: Posterior, index: int) -> States:
     return replace(posterior, records=records).states(index, draws=STATE_DRAWS)
 
 
-def free_runs(
-    posterior: Posterior, records: tuple[StudyRecord, ...], states: dict[int, States], draws: int
-) -> list[FreeRun]:
+def free_runs(posterior: Posterior, records: tuple[StudyRecord, ...], draws: int) -> list[FreeRun]:
     """One simulation per record, or two if the test range lies before the training range."""
     runs, index = [], -1
     for item in records:
         train, test = item.train, item.test
         if train is None:
-            runs.append(_run(posterior, item, None, test, None, 0, draws))
+            runs.append(_run(posterior, item, None, test, 0, draws))
             continue
         index += 1
         if test is not None and test.start < train.start:
-            runs.append(_run(posterior, item, train, None, states.get(index), index, draws))
-            runs.append(_run(posterior, item, None, test, None, index, draws))
+            runs.append(_run(posterior, item, train, None, index, draws))
+            runs.append(_run(posterior, item, None, test, index, draws))
         else:
-            runs.append(_run(posterior, item, train, test, states.get(index), index, draws))
+            runs.append(_run(posterior, item, train, test, index, draws))
     return runs
 
 
 def _run(
-    posterior: Posterior,
-    item: StudyRecord,
-    train: slice | None,
-    test: slice | None,
-    states: States | None,
-    index: int,
-    draws: int,
+    posterior: Posterior, item: StudyRecord, train: slice | None, test: slice | None, index: int, draws: int
 ) -> FreeRun:
-    """Simulate from the first sample of the ranges to the last, with the initial state of training record `index`."""
+    """Simulate from the first sample of the ranges to the last.
+
+    A training range starts from each draw's own initial state; a test range that does not follow one starts from the
+    state that the study gives for it, or that is estimated from its first samples.
+    """
     ranges = [part for part in (train, test) if part is not None]
     first = min(part.start for part in ranges)
     record = item.record[first : max(part.stop for part in ranges)]
     count = max(2, min(draws, MOST_NUMBERS // record.samples))
-    initial, start = _initial(posterior, item, states, index, testing=train is None)
-    simulation = posterior.simulate(record, initial=initial, particles=count)
+    initial: Initial = None if train is not None else _given_start(posterior, item, index) or "estimate"
+    simulation = posterior.simulate(record, initial=initial, particles=count, process_noise=False)
+    simulation = disturbed = _finite(simulation)
+    if posterior.setup.problem.process_noise:
+        disturbed = _finite(posterior.simulate(record, initial=initial, particles=count))
+    left = len(simulation.weights)
+    found = dict(bands(posterior, disturbed, LEVEL)) if len(disturbed.weights) else {}
+    return FreeRun(item, simulation, found, _shift(train, first), _shift(test, first), count - left)
+
+
+def _finite(simulation: Simulation) -> Simulation:
+    """Without the draws that blew up."""
     finite = np.all([np.all(np.isfinite(v), axis=1) for v in simulation.outputs.values()], axis=0)
-    kept = {name: values[finite] for name, values in simulation.outputs.items()}
-    left = int(finite.sum())
-    simulation = replace(simulation, outputs=kept, weights=np.full(left, 1 / max(left, 1)))
-    return FreeRun(item, simulation, _shift(train, first), _shift(test, first), count - left, start)
+    kept, left = {name: values[finite] for name, values in simulation.outputs.items()}, int(finite.sum())
+    weights = np.full(left, 1 / max(left, 1))
+    return replace(simulation, outputs=kept, weights=weights, chosen=simulation.chosen[finite])
 
 
-def _initial(
-    posterior: Posterior, item: StudyRecord, states: States | None, index: int, *, testing: bool
-) -> tuple[dict[str, float], str]:
-    """The smoothed state if there is one, otherwise the mean of the study's prior; and a sentence on its origin."""
-    names = posterior.setup.problem.model.physical_names
-    if states is not None:
-        return {name: float(states.mean[name][0]) for name in names}, "the smoothed state at the first training sample"
-    given: dict[str, Any] = dict(posterior.setup.problem.initials[index])
-    if testing:
-        own = {name: value for name, value in item.section.initial.items() if name in names}
-        given |= {name: getattr(value, "distribution", value) for name, value in own.items()}
-    return {name: _middle(name, given[name]) for name in names}, "the initial state that the study gives"
-
-
-def _middle(name: str, value: Any) -> float:
-    """The mean of a prior, or a fixed value."""
-    try:
-        return gaussian_moments(name, value)[0]
-    except ValueError:
-        return float(np.asarray(value.mean))
+def _given_start(posterior: Posterior, item: StudyRecord, index: int) -> dict[str, Any]:
+    """The initial state that the study gives for a test record; what it leaves out is as on the training record."""
+    problem = posterior.setup.problem
+    own = {name: value for name, value in item.section.initial.items() if name in problem.model.physical_names}
+    if not own:
+        return {}
+    return {**problem.initials[index], **{name: getattr(value, "distribution", value) for name, value in own.items()}}
 
 
 def _shift(part: slice | None, first: int) -> slice | None:

@@ -156,7 +156,7 @@ def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Post
                 why = f" ({found})" if isinstance(found, Exception) else ""
                 problems.append(f"the states on {item.name} could not be smoothed{why}")
     say(f"simulating {candidate.name}")
-    runs = _attempt(lambda: free_runs(posterior, resolved.measured, states, resolved.study.report.draws))
+    runs = _attempt(lambda: free_runs(posterior, resolved.measured, resolved.study.report.draws))
     if isinstance(runs, Exception):
         return CandidateResult(
             candidate, posterior, states, [], (*problems, f"the posterior could not be simulated ({runs})")

@@ -73,8 +73,7 @@ class ArrayFilter(ODEFilter):
         return np.array(self.free)
 
     @property
-    def _tracked(self) -> int:
-        """Number of components of the data part."""
+    def _tracked(self) -> int:  # components of the data part
         return len(self._others) if self._tracks_data else 0
 
     @cached_property

@@ -1,0 +1,110 @@
+"""Predictions from filtered states: some samples ahead of the data, and from the end of a training record on."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Float, Int
+
+from probsysid.data.record import Record
+from probsysid.model.model import Model
+from probsysid.model.particle import Particle
+from probsysid.odefilter.arrays.step import as_array_filter
+from probsysid.odefilter.filter_inputs import prepare
+from probsysid.odefilter.smoothing.backward_kernels import GaussianPath
+from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK
+from probsysid.odefilter.smoothing.trajectory import filter_chunks
+from probsysid.posterior.initial_states import own_states
+from probsysid.posterior.particle_values import noise_levels, parameters_of, process_noise_of
+from probsysid.posterior.simulate import Forces, IntervalInputs, Simulation, outputs_at, over_interval
+
+if TYPE_CHECKING:
+    from probsysid.posterior.posterior import Posterior
+
+STARTS = 256
+"""Samples from which predictions are made at a time."""
+
+States = Float[np.ndarray, "component particle"]
+
+
+def last_states(posterior: "Posterior", index: int, chosen: Int[np.ndarray, " particle"], seed: int) -> States:
+    """A draw of each particle's state at the last sample of a training record, given all its samples."""
+    start = own_states(posterior, index, chosen).values
+    random = np.random.default_rng([seed, 8])
+    last: States | None = None
+    for _, states in _filtered(posterior, posterior.records[index], start, chosen, random):
+        last = states[-1]
+    assert last is not None
+    return last
+
+
+def steps_ahead(posterior: "Posterior", simulation: Simulation, start: States, ahead: int, seed: int) -> Simulation:
+    """Outputs at each sample predicted from the data up to `ahead` samples before; the first ones from the start."""
+    record, chosen, steps = simulation.record, simulation.chosen, simulation.steps
+    model = posterior.setup.problem.model
+    random = np.random.default_rng([seed, 8])
+    outputs = {name: values.copy() for name, values in simulation.outputs.items()}
+    inputs = IntervalInputs.of(model, record, steps)
+    parameters, forces = parameters_of(posterior, chosen), process_noise_of(posterior, chosen)
+    program = _ahead_program(model, steps, ahead)
+    for first, states in _filtered(posterior, record, start, chosen, random):
+        for place in range(0, len(states), STARTS):
+            part = states[place : place + STARTS]
+            begin = first + place
+            count = min(len(part), record.samples - ahead - begin)
+            if count <= 0:
+                break
+            filled = np.concatenate([part, np.repeat(part[-1:], STARTS - len(part), axis=0)])
+            places = np.minimum(begin + np.arange(STARTS), record.samples - 1 - ahead)
+            found = program(parameters, filled, Forces.of(model, forces, seed), inputs, places)
+            for j, name in enumerate(model.output_names):
+                outputs[name][:, begin + ahead : begin + ahead + count] = np.asarray(found)[:count, j].T
+    return replace(simulation, outputs=outputs)
+
+
+def _filtered(
+    posterior: "Posterior", record: Record, start: States, chosen: Int[np.ndarray, " particle"], random: Any
+) -> Any:
+    """Draws of the state at samples given the data up to each, (sample, component, particle), range by range."""
+    problem, solver = posterior.setup.problem, posterior.setup.solver
+    ode_filter = as_array_filter(solver.ode_filter(problem.model, record.jump_order))
+    forces = process_noise_of(posterior, chosen)
+    particles = Particle(
+        parameters={name: jnp.asarray(value) for name, value in parameters_of(posterior, chosen).items()},
+        noise=[jnp.asarray(noise_levels(posterior, chosen)[name]) for name in problem.model.output_names],
+        initial_mean=[jnp.asarray(value) for value in start],
+        initial_sd=[jnp.zeros(len(chosen)) for _ in start],
+        process_noise=[None if n not in forces else jnp.asarray(forces[n]) for n in problem.model.coordinates]
+        if forces
+        else None,
+    )
+    samples = prepare(record, ode_filter, solver.steps)
+    substeps = samples.grid.shape[1]
+    physical = np.array(ode_filter.layout.physical)
+    for chunk, results in filter_chunks(ode_filter, particles, samples, LONGEST_CHUNK):
+        path: GaussianPath = jax.tree.map(np.asarray, results.points)
+        every = slice(0, 1) if chunk.first == 0 else slice(substeps - 1, chunk.samples * substeps, substeps)
+        mean, factor = path.mean[every][:, physical], path.factor[every][:, physical]
+        normals = random.standard_normal((*factor.shape[:1], *factor.shape[2:]))
+        yield chunk.first, mean + np.einsum("tijp,tjp->tip", factor, normals)
+
+
+@lru_cache(maxsize=16)
+def _ahead_program(model: Model, steps: int, ahead: int) -> Any:
+    """The compiled prediction from several samples on: (start, output, particle)."""
+
+    def one(parameters: Any, state: Any, forces: Forces, inputs: IntervalInputs, place: Any) -> Any:
+        def interval(j: Any, state: Any) -> Any:
+            index = place + 1 + j
+            here = IntervalInputs(*(part[index] for part in inputs))
+            return over_interval(model, steps, state, parameters, here, forces, steps * ((ahead + 1) * place + j))
+
+        state = lax.fori_loop(0, ahead, interval, state)
+        return outputs_at(model, state, inputs.now[place + ahead], parameters)
+
+    particles = jax.vmap(one, in_axes=(-1, -1, -1, None, None), out_axes=-1)
+    return jax.jit(jax.vmap(particles, in_axes=(None, 0, None, None, 0)))

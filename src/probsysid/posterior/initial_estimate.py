@@ -1,0 +1,145 @@
+"""The initial state of a record from its first samples, for every particle: penalised least squares.
+
+The unknowns are the initial state and, with process noise, the kicks of the force over each interval, all with standard
+normal priors after scaling.  Levenberg-Marquardt finds the optimum from the best of several states; the initial state
+is drawn from the Gaussian with the curvature there.  For linear models this is exact.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Float
+
+from probsysid.data.record import Record
+from probsysid.model.model import Model
+from probsysid.odefilter.filter import map_blocks
+from probsysid.odefilter.filter_inputs import measured
+from probsysid.posterior.simulate import Forces, IntervalInputs, kicked, outputs_at, over_interval, simulate
+
+ITERATIONS = 40
+BLOCK = 64
+MOST_STEPS = 16
+FIRST_DAMPING = 1e-3
+
+
+class InitialPrior(NamedTuple):
+    """What is known of the initial state before the samples: a Gaussian, and states to set out from."""
+
+    mean: Float[np.ndarray, " component"]
+    sd: Float[np.ndarray, " component"]
+    candidates: Float[np.ndarray, "component candidate"]
+
+
+class Given(NamedTuple):
+    """One particle, and random numbers for its draw."""
+
+    parameters: Any
+    noise: Any
+    levels: dict[int, Any]
+    """Process noise by the number of its coordinate."""
+    normals: Any
+
+
+def estimate_states(
+    model: Model,
+    parameters: Mapping[str, Float[np.ndarray, "*_shape particle"]],
+    noise: Mapping[str, Float[np.ndarray, " particle"]],
+    process_noise: Mapping[str, Float[np.ndarray, " particle"]],
+    record: Record,
+    prior: InitialPrior,
+    seed: int,
+) -> Float[np.ndarray, "component particle"]:
+    """A draw of each particle's initial state given all samples of the record; parameters stay as they are."""
+    count = len(next(iter(noise.values())))
+    first = {name: np.repeat(value[..., :1], prior.candidates.shape[1], axis=-1) for name, value in parameters.items()}
+    steps = min(simulate(model, first, prior.candidates, record)[1], MOST_STEPS)
+    levels = {list(model.coordinates).index(name): np.asarray(level) for name, level in process_noise.items()}
+    levels = dict(sorted(levels.items()))
+    unknowns = len(prior.mean) + (record.samples - 1) * sum(model.orders[c] for c in levels)
+    normals = np.random.default_rng([seed, 6]).standard_normal((unknowns, count))
+    given = Given(dict(parameters), np.stack([noise[name] for name in model.output_names]), levels, normals)
+    program = _program(model, steps)
+    scaled = (prior.candidates - prior.mean[:, None]) / prior.sd[:, None]
+    inputs = IntervalInputs.of(model, record, steps)
+    drawn = program(given, inputs, measured(record, model), np.asarray(prior.mean), np.asarray(prior.sd), scaled)
+    return np.asarray(drawn)
+
+
+@lru_cache(maxsize=16)
+def _program(model: Model, steps: int) -> Any:
+    """The compiled estimator of a model."""
+
+    def one(given: Given, inputs: IntervalInputs, outputs: Any, mean: Any, sd: Any, candidates: Any) -> Any:
+        size = len(mean)
+
+        def residuals(unknown: Any) -> Any:
+            simulated = _simulate(model, steps, given, mean + sd * unknown[:size], unknown[size:], inputs)
+            white = (outputs - simulated) / given.noise
+            return jnp.concatenate([jnp.where(jnp.isnan(outputs), 0.0, white).ravel(), unknown])
+
+        def padded(candidate: Any) -> Any:
+            return jnp.concatenate([candidate, jnp.zeros(len(given.normals) - size)])
+
+        starts = jax.vmap(padded, in_axes=1)(candidates)
+        costs = lax.map(lambda start: _cost(residuals(start)), starts)
+        optimum = _levenberg_marquardt(residuals, starts[jnp.argmin(costs)])
+        jacobian = jax.jacfwd(residuals)(optimum)
+        factor = jnp.linalg.qr(jnp.where(jnp.isfinite(jacobian), jacobian, 0.0), mode="r")
+        drawn = optimum + jax.scipy.linalg.solve_triangular(factor, given.normals)
+        return mean + sd * drawn[:size]
+
+    def run(given: Given, *rest: Any) -> Any:
+        batched = jax.vmap(lambda particle: one(particle, *rest), in_axes=-1, out_axes=-1)
+        return map_blocks(batched, given, BLOCK)
+
+    return jax.jit(run)
+
+
+def _simulate(model: Model, steps: int, given: Given, start: Any, normals: Any, inputs: IntervalInputs) -> Any:
+    """Outputs at all samples, with one kick of each force at the end of every interval."""
+    width = sum(model.orders[c] for c in given.levels)
+    later = IntervalInputs(*(part[1:] for part in inputs))
+    kicks = normals.reshape(len(later.now), width)
+
+    def sample(state: Any, item: tuple[IntervalInputs, Any]) -> tuple[Any, Any]:
+        inputs, kick = item
+        state = over_interval(model, steps, state, given.parameters, inputs, Forces(None, {}), 0)
+        parts, offset = {}, 0
+        for c in given.levels:
+            parts[c] = kick[offset : offset + model.orders[c]]
+            offset += model.orders[c]
+        if parts:
+            state = state + kicked(model, given.levels, parts, steps * inputs.length)
+        return state, outputs_at(model, state, inputs.now, given.parameters)
+
+    _, rest = lax.scan(sample, start, (later, kicks))
+    return jnp.concatenate([outputs_at(model, start, inputs.now[0], given.parameters)[None], rest])
+
+
+def _cost(residuals: Any) -> Any:
+    cost = jnp.sum(residuals**2)
+    return jnp.where(jnp.isfinite(cost), cost, jnp.inf)
+
+
+def _levenberg_marquardt(residuals: Any, start: Any) -> Any:
+    """The optimum of a sum of squares, by damped Gauss-Newton steps that are kept where they help."""
+
+    def iterate(carry: Any, _: None) -> tuple[Any, None]:
+        unknown, cost, damping = carry
+        values, jacobian = residuals(unknown), jax.jacfwd(residuals)(unknown)
+        normal = jacobian.T @ jacobian
+        damped = normal + damping * jnp.diag(jnp.diag(normal))
+        trial = unknown - jax.scipy.linalg.solve(damped, jacobian.T @ values, assume_a="pos")
+        better = _cost(residuals(trial))
+        kept = better < cost
+        unknown = jnp.where(kept, trial, unknown)
+        return (unknown, jnp.where(kept, better, cost), jnp.where(kept, 0.2 * damping, 5.0 * damping)), None
+
+    first = start, _cost(residuals(start)), jnp.asarray(FIRST_DAMPING)
+    (unknown, _, _), _ = lax.scan(iterate, first, None, length=ITERATIONS)
+    return unknown
