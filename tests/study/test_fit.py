@@ -245,26 +245,41 @@ def test_several_models_have_a_folder_each_and_a_comparison(tmp_path: Path) -> N
 
 
 def test_free_runs_start_where_something_is_known() -> None:
-    """A test after the training range continues its run; others start from the study's initial state."""
+    """A test after the training range continues its run; others start as the study says, or from first samples."""
     resolved, _, (found,) = loaded()
     (item,) = resolved.measured
-    posterior, states = found.posterior, found.states
     early = replace(item, train=slice(20, 60), test=slice(0, 10))
     alone = replace(item, train=None, test=slice(0, 60), skip=5)
-    runs = free_runs(posterior, (item, alone), {0: states[0]}, 8) + free_runs(posterior, (early,), {}, 8)
-    assert [(r.train, r.test) for r in runs] == [
-        (slice(0, 40), slice(40, 60)),
-        (None, slice(0, 60)),
-        (slice(0, 40), None),
-        (None, slice(0, 10)),
+    given = replace(alone, section=alone.section.model_copy(update={"initial": {"h": 0.25}}))
+    runs = free_runs(found.posterior, (item, alone, given), 8) + free_runs(found.posterior, (early,), 8)
+    assert [(r.train, r.test, r.start) for r in runs] == [
+        (slice(0, 40), slice(40, 60), "each particle's own initial state"),
+        (None, slice(0, 60), "the state estimated from the first 15 samples"),
+        (None, slice(0, 60), "the given initial state"),
+        (slice(0, 40), None, "the state estimated from the first 10 samples"),
+        (None, slice(0, 10), "the state estimated from the first 2 samples"),
     ]
-    assert runs[0].simulation.outputs["level"][0, 0] == pytest.approx(states[0].mean["h"][0])
-    assert runs[1].simulation.outputs["level"][0, 0] == 0.0
-    scores = runs[1].scores()["test"]["level"]
-    part = runs[1].part("test")
-    assert part is not None and part.skip == 5
-    errors = part.outputs["level"][:, 5:] - np.asarray(part.record.outputs["level"])[5:]
+    own = found.posterior.values["initial.h"][runs[0].simulation.chosen]
+    np.testing.assert_array_equal(runs[0].simulation.outputs["level"][:, 0], own)
+    assert np.all(runs[2].simulation.outputs["level"][:, 0] == 0.25)
+
+
+def test_scores_leave_out_what_the_start_was_estimated_from() -> None:
+    resolved, _, (found,) = loaded()
+    (item,) = resolved.measured
+    (run,) = free_runs(found.posterior, (replace(item, train=None, test=slice(0, 60), skip=5),), 8)
+    part = run.part("test")
+    assert part is not None and part.skip == 15
+    errors = part.outputs["level"][:, 15:] - np.asarray(part.record.outputs["level"])[15:]
+    scores = run.scores()["test"]["level"]
     assert scores["rmse"] == pytest.approx(np.mean(np.sqrt(np.mean(errors**2, axis=1))))
+    inside = [
+        low <= y <= high
+        for low, y, high in zip(
+            run.bands["level"].low, item.record.outputs["level"], run.bands["level"].high, strict=True
+        )
+    ]
+    assert scores["coverage"] == pytest.approx(np.mean(inside[15:]))
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
