@@ -33,7 +33,15 @@ def test_a_small_run_writes_everything(tmp_path: Path) -> None:
         *("parameters", "test"),
     ]
     assert set(content["parameters"]["m"]) == {"mean", "sd", "q05", "q95"}
-    assert list(content["test"]["simulated"]) == ["rmse_min", "rmse_mean", "rmse_max", "fit_percent", "baseline"]
+    assert list(content["test"]["simulated"]) == [
+        "rmse_min",
+        "rmse_mean",
+        "rmse_max",
+        "fit_percent",
+        "baseline",
+        "coverage",
+        "standardised_rms",
+    ]
     score = content["test"]["simulated"]
     # A model that explains half of the amplitude of its own training record has been identified at all: a posterior
     # far from the data has the error of the baseline, one at the truth that of the noise, some per cent of it.

@@ -12,6 +12,7 @@ from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior
 from probsysid.odefilter.solver import Solver
+from probsysid.posterior.predict import Band
 from probsysid.posterior.simulate import Scores, simulate
 from probsysid.smc.options import Sampler
 
@@ -45,7 +46,8 @@ class ScoringProtocol:
     Args:
         name: its name in tables and files.
         record: the test record, with one output.
-        predict: parameters of some particles -> the simulated output, (particle, sample).
+        predict: parameters of some particles -> the simulated output, (particle, sample); given process noise as well,
+            by coordinate, with white-noise forces.
         skip: samples at the start that are simulated but not scored.
         baseline: a prediction without a model.
         paper: the paper's figures.
@@ -54,7 +56,7 @@ class ScoringProtocol:
 
     name: str
     record: Record
-    predict: Callable[[Parameters], Float[np.ndarray, "particle sample"]]
+    predict: Callable[..., Float[np.ndarray, "particle sample"]]
     skip: int = 0
     baseline: Float[np.ndarray, " sample"] | None = None
     paper: Published | None = None
@@ -90,6 +92,21 @@ class ScoringProtocol:
             values.append(np.sqrt(np.mean(error**2, axis=1)))
         return Scores(np.concatenate(values), weights)
 
+    def band(
+        self,
+        parameters: Parameters,
+        process_noise: Parameters,
+        noise: Float[np.ndarray, " particle"],
+        seed: int = 0,
+        level: float = 0.9,
+    ) -> Band:
+        """Predicted measurements over the scored part, from equally weighted particles."""
+        values = self.predict(parameters, process_noise)[:, self.skip :]
+        mean = values.mean(axis=0)
+        noisy = values + noise[:, None] * np.random.default_rng([seed, 4]).standard_normal(values.shape)
+        low, high = np.quantile(noisy, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return Band(mean, np.sqrt(values.var(axis=0) + np.mean(noise**2)), low, high)
+
     def fit_percent(self, rmse: float) -> float:
         """100 (1 - NRMSE): 100 is perfect, 0 as good as the mean of the output."""
         return float(100 * (1 - rmse / np.std(self.measured)))
@@ -97,15 +114,18 @@ class ScoringProtocol:
 
 def free_run(
     model: Model, record: Record, steps: int, initial: Mapping[str, float] | None = None
-) -> Callable[[Parameters], Float[np.ndarray, "particle sample"]]:
-    """A function that simulates from a known initial state, zero by default."""
+) -> Callable[..., Float[np.ndarray, "particle sample"]]:
+    """A `ScoringProtocol.predict` that simulates from a known initial state, zero by default."""
     start = [(initial or {}).get(name, 0.0) for name in model.physical_names]
 
-    def predict(parameters: Parameters) -> Float[np.ndarray, "particle sample"]:
+    def predict(
+        parameters: Parameters, process_noise: Parameters | None = None
+    ) -> Float[np.ndarray, "particle sample"]:
         given = {name: np.asarray(parameters[name]) for name in model.parameter_names}
         count = len(next(iter(given.values())))
         states = np.repeat(np.array(start)[:, None], count, axis=1)
-        return simulate(model, given, states, record, steps)[0][record.output_names[0]]
+        found = simulate(model, given, states, record, steps, process_noise or None)[0]
+        return found[record.output_names[0]]
 
     return predict
 

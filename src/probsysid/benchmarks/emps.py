@@ -10,7 +10,7 @@ equation becomes x'' = -x' / tau: the axis stops and sticks.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +27,7 @@ from probsysid.benchmarks.case import (
     FigureSettings,
     LeastSquaresFit,
     Method,
+    Parameters,
     Published,
     ScoringProtocol,
     free_run,
@@ -232,7 +233,7 @@ def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[ScoringProtoc
     protocols = (
         ScoringProtocol("open_loop", forced, open_loop, baseline=guess, paper=PAPER, zoom=1.0),
         ScoringProtocol("closed_loop", controlled, closed_loop, baseline=guess, zoom=1.0),
-        ScoringProtocol("baseline", controlled, lambda p: np.repeat(guess[None], len(p["M"]), axis=0), baseline=guess),
+        ScoringProtocol("baseline", controlled, partial(_repeat, guess), baseline=guess),
     )
     about = "the same model fitted on the test record itself"
     fits = {
@@ -240,6 +241,11 @@ def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[ScoringProtoc
         "closed_loop": LeastSquaresFit(about, channels["qm"], closed_loop),
     }
     return protocols, fits
+
+
+def _repeat(guess: np.ndarray, parameters: Parameters, process_noise: Parameters | None = None) -> np.ndarray:
+    """A prediction that has no model."""
+    return np.repeat(guess[None], len(parameters["M"]), axis=0)
 
 
 def figures(outcome: "Outcome") -> "dict[str, Figure]":

@@ -24,13 +24,17 @@ class Summary(Strict):
 
 
 class Score(Strict):
-    """Root mean square error over particles on one test protocol."""
+    """Root mean square error over particles on one test protocol, and how honest its bands are."""
 
     rmse_min: float
     rmse_mean: float
     rmse_max: float
     fit_percent: float
     baseline: float
+    coverage: float | None = None
+    """Share of the scored samples within the 90 % band of predicted measurements."""
+    standardised_rms: float | None = None
+    """Root mean square error of the mean in units of the predicted standard deviation."""
 
 
 class RunResult(Strict):
@@ -44,6 +48,8 @@ class RunResult(Strict):
     seconds: float
     sweeps: float
     log_evidence: float
+    trusted: bool | None = None
+    """Whether the sampling is to be trusted; None where it was not checked."""
     log_evidence_error: float | None
     parameters: dict[str, Summary]
     test: dict[str, Score]

@@ -14,13 +14,15 @@ from jaxtyping import Float
 from probsysid._internal.errors import said_later
 from probsysid._internal.validation import choose
 from probsysid._version import __version__
-from probsysid.benchmarks.case import CaseStudy, Method
+from probsysid.benchmarks.case import CaseStudy, Method, ScoringProtocol
 from probsysid.benchmarks.evolution import Evolution
 from probsysid.benchmarks.laplace_limit import limits
 from probsysid.benchmarks.result import Context, Failure, Limit, RunResult, Score, Summary, read_context, read_results
 from probsysid.inference.identify import identify
 from probsysid.posterior.draws import draw_indices
+from probsysid.posterior.particle_values import noise_levels, process_noise_of
 from probsysid.posterior.posterior import Posterior
+from probsysid.posterior.predict import Band
 from probsysid.posterior.simulate import Scores
 
 REPORT = "report.html"
@@ -28,6 +30,9 @@ FAILURE = "failure.json"
 
 NEGLIGIBLE = 1e-3
 """Fraction of the mean weight below which a particle is not scored: it belongs to an island without weight."""
+
+BAND_DRAWS = 256
+"""Particles from which bands of predicted measurements are made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,8 @@ class Outcome:
     posterior: Posterior
     evolution: Evolution
     scores: Mapping[str, Scores]
+    bands: Mapping[str, Band]
+    """Predicted measurements over the scored part of each protocol."""
     limits: Mapping[str, Scores]
 
     def draws(self, count: int) -> dict[str, Float[np.ndarray, " draw"]]:
@@ -69,6 +76,7 @@ class Outcome:
             seconds=posterior.settings.seconds,
             sweeps=posterior.settings.sweeps,
             log_evidence=posterior.log_evidence,
+            trusted=None if posterior.sampling is None else posterior.sampling.trusted,
             log_evidence_error=error if np.isfinite(error) else None,
             parameters={name: _summary(posterior, name) for name in posterior.columns},
             test={
@@ -78,10 +86,18 @@ class Outcome:
                     rmse_max=self.scores[protocol.name].max,
                     fit_percent=protocol.fit_percent(self.scores[protocol.name].mean),
                     baseline=protocol.baseline_rmse,
+                    **self._honesty(protocol),
                 )
                 for protocol in self.study.protocols
             },
         )
+
+    def _honesty(self, protocol: ScoringProtocol) -> dict[str, float]:
+        """What the bands are worth; nothing for a prediction without a model, which has none."""
+        band, measured = self.bands[protocol.name], protocol.measured
+        if not np.all(band.sd > 0):
+            return {}
+        return {"coverage": band.coverage(measured), "standardised_rms": band.standardised_rms(measured)}
 
     @property
     def context(self) -> Context:
@@ -131,7 +147,7 @@ def run(
     counted = np.flatnonzero(posterior.weights > NEGLIGIBLE / len(posterior.weights))
     parameters = _parameters(study, posterior, counted)
     scores = {p.name: p.rmse(parameters, posterior.weights[counted]) for p in study.protocols}
-    return Outcome(study, method, seed, posterior, evolution, scores, limits(study))
+    return Outcome(study, method, seed, posterior, evolution, scores, _bands(study, posterior), limits(study))
 
 
 def save(outcome: Outcome, folder: Path) -> None:
@@ -168,6 +184,15 @@ def machine() -> str:
 
 def _parameters(study: CaseStudy, posterior: Posterior, chosen: np.ndarray) -> dict[str, Float[np.ndarray, " draw"]]:
     return {name: posterior.values[name][chosen] for name in study.priors}
+
+
+def _bands(study: CaseStudy, posterior: Posterior) -> dict[str, Band]:
+    """Predicted measurements on each protocol, with process noise, and with noise where the output has any."""
+    chosen = draw_indices(posterior.weights, min(BAND_DRAWS, len(posterior.weights)))
+    parameters, forces = _parameters(study, posterior, chosen), process_noise_of(posterior, chosen)
+    levels = noise_levels(posterior, chosen)
+    exact = np.zeros(len(chosen))
+    return {p.name: p.band(parameters, forces, levels.get(p.output, exact)) for p in study.protocols}
 
 
 def _summary(posterior: Posterior, name: str) -> Summary:

@@ -13,12 +13,12 @@ def score_table(runs: Runs) -> Table:
     """One row per protocol, one section per run."""
     table = Table(title="Root mean square error in free run, over particles", title_justify="left")
     table.add_column("test", no_wrap=True)
-    for name in ("min", "mean", "max", "fit %", "paper", "limit", "baseline"):
+    for name in ("min", "mean", "max", "fit %", "paper", "limit", "baseline", "in 90 % band"):
         table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
         result, limits = run.result, run.context.limits
         table.add_section()
-        table.add_row(f"{run.study.title}, {result.method}", *[""] * 7)
+        table.add_row(f"{run.study.title}, {result.method}", *[""] * 8)
         for protocol in run.study.protocols:
             score, limit = result.test[protocol.name], limits.get(protocol.name)
             table.add_row(
@@ -28,6 +28,7 @@ def score_table(runs: Runs) -> Table:
                 "-" if protocol.paper is None else f"{protocol.paper.mean:.3g}",
                 "-" if limit is None else f"{limit.rmse_mean:.3g}",
                 f"{score.baseline:.3g}",
+                "-" if score.coverage is None else f"{100 * score.coverage:.1f} %",
             )
     return table
 
@@ -52,7 +53,7 @@ def evidence_table(runs: Runs) -> Table:
     """Log evidence and cost of each run."""
     table = Table(title="Log evidence and cost", title_justify="left")
     table.add_column("run", no_wrap=True)
-    for name in ("log evidence", "error", "seconds", "sweeps", "particles"):
+    for name in ("log evidence", "error", "trusted", "seconds", "sweeps", "particles"):
         table.add_column(name, justify="right")
     for run in runs:
         result = run.result
@@ -61,6 +62,7 @@ def evidence_table(runs: Runs) -> Table:
             f"{run.study.title}, {result.method}",
             f"{result.log_evidence:.2f}",
             "-" if error is None else f"{error:.2f}",
+            {None: "-", True: "yes", False: "no"}[result.trusted],
             f"{result.seconds:.0f}",
             f"{result.sweeps:.0f}",
             str(result.particles),
