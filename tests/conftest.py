@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import os
+import warnings
 from pathlib import Path
 
 # Before anything imports jax: the numbers in these tests are for the CPU.
@@ -17,6 +18,12 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 # One device a process: the suite runs in as many processes as there are cores.
 os.environ.setdefault("PROBSYSID_DEVICES", "1")
+
+# ArviZ notes in a file that it has given its warning of the day; processes that import it at once fail in doing so.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz  # noqa: F401
 
 import pytest
 from hypothesis import settings
