@@ -249,7 +249,7 @@ def _check_sampling(run: IBISState, target: BatchTarget, seed: int) -> SamplingC
     values = scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
     by_population = {name: value.reshape(run.log_weights.shape) for name, value in values.items()}
     evidence = run.evidence_by_population
-    agreement = check_populations(by_population, run.log_weights, evidence)
+    agreement = check_populations(by_population, run.log_weights, evidence, run.shared_error)
     log_target = LogTarget(target.at(run.level) if target.adaptive else target, run.log_weights.size)
     sample = fitted_sample(run.flat_theta, run.normalised_weights, log_target, np.random.default_rng([seed, 8]))
     if sample is None:

@@ -62,6 +62,7 @@ def posterior_from_run(
         settings=settings,
         setup=Setup((problem, solver)),
         records=records,
+        shared_error=run.shared_error,
     )
 
 

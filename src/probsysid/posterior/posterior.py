@@ -66,6 +66,8 @@ class Posterior:
     setup: Setup = Setup()
     """The problem and the solver."""
     records: tuple[Record, ...] = ()
+    shared_error: float = 0.0
+    """Standard error of the log evidence that all populations share, since one was refilled from the others."""
     errors: tuple[Float[np.ndarray, "_sample output"], ...] = ()
     """One-step prediction errors in units of their standard deviation, for each record; empty for a stream."""
     doubts: tuple[str, ...] = ()
@@ -86,7 +88,7 @@ class Posterior:
         derived = {
             "columns": scalars(self.values),
             "log_evidence": float(log_mean_exp(self.evidence_by_population)),
-            "log_evidence_error": evidence_error(self.evidence_by_population),
+            "log_evidence_error": evidence_error(self.evidence_by_population, self.shared_error),
             "ess": ess_of_weights(self.weights),
             "verdict": "" if self.check is None else self.check.verdict,
             "sampling_verdict": "" if self.sampling is None else self.sampling.verdict,
