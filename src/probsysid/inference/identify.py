@@ -26,6 +26,7 @@ from probsysid.model.model import Model
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem, default_noise
 from probsysid.model.process_noise_prior import with_default_priors
+from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
@@ -70,6 +71,7 @@ def identify(
     solver: Solver = Solver(),
     sampler: Sampler = Sampler(),
     process_noise: Mapping[str, Prior] | None = None,
+    varies: Mapping[str, Variation] | None = None,
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -92,6 +94,9 @@ def identify(
         sampler: settings of the sampling.
         process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
             or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
+        varies: parameters that differ between records, with a prior or a number for their spread: the sd from record to
+            record of log k for a positive parameter (0.05 is 5 %), of k in its own unit for any other.  Listed: `k`
+            (common), `k.spread`, `k[0]`, `k[1]`, ...  `"separate"`: unrelated values with the parameter's prior.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
         checkpoint: a file in which the run is saved from time to time; if it exists, the run resumes from it.
@@ -99,9 +104,9 @@ def identify(
         notice: called after every range of samples with the state of the run and what the step did.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
     """
-    check_arguments(model, priors, noise, process_noise, solver, sampler, executor, seed)
+    check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed)
     records = checked_records(record)
-    problem = _problem(model, records, priors, noise, initial, process_noise or {})
+    problem = _problem(model, records, priors, noise, initial, process_noise or {}, varies or {})
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
@@ -350,9 +355,11 @@ def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed
     """A text that changes whenever the same seed would give other numbers."""
     given: dict[Any, Prior] = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
     given |= {f"process_noise.{k}": v for k, v in problem.process_noise.items()}
+    given |= {f"{k}.spread": v for k, v in problem.varies.items() if not isinstance(v, str)}
     for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
+    words += [f"{k}: {v}" for k, v in problem.varies.items() if isinstance(v, str)]
     settings = (repr(solver), repr(replace(sampler, recover=True, budget=1.0, seconds=None)), str(seed))
     numbers = exact_numbers(list(given.values()))
     return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
@@ -365,6 +372,7 @@ def _problem(
     noise: Mapping[str, Prior] | None,
     initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None,
     process_noise: Mapping[str, Prior],
+    varies: Mapping[str, Variation],
 ) -> Problem:
     for record in records:
         model.check_inputs(record.input_names)
@@ -375,4 +383,5 @@ def _problem(
             )
     levels = {name: default_noise(name, records) for name in model.output_names} | dict(noise or {})
     initials = checked_initials(initial, len(records))
-    return Problem.make(model, priors, levels, initials, with_default_priors(model, priors, records, process_noise))
+    forces = with_default_priors(model, priors, records, process_noise)
+    return Problem.make(model, priors, levels, initials, forces, varies)

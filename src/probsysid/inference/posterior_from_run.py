@@ -7,7 +7,6 @@ import numpy as np
 
 from probsysid._version import __version__
 from probsysid.data.record import Record
-from probsysid.model.model import Model
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior.diagnostics.solver_check import at_level
@@ -48,7 +47,7 @@ def posterior_from_run(
         ess_threshold=sampler.ess,
         seconds=seconds,
         priors=prior_descriptions(problem),
-        units=_units(problem.model, records),
+        units=_units(problem, records),
         substeps=solver.steps,
         steps_chosen=automatic,
     )
@@ -66,9 +65,13 @@ def posterior_from_run(
     )
 
 
-def _units(model: Model, records: Sequence[Record]) -> dict[str, str]:
-    """Units of parameters, initial values and noise levels by name."""
+def _units(problem: Problem, records: Sequence[Record]) -> dict[str, str]:
+    """Units of parameters, initial values and noise levels by name; a relative spread has none."""
+    model = problem.model
     units = {**model.units}
+    for varying in problem.space.varying:
+        if not varying.relative and varying.name in units:
+            units[varying.spread_name] = units[varying.name]
     units |= {f"initial.{name}": unit for name, unit in model.units.items() if name in model.coordinates}
     for name, order in model.coordinates.items():
         if name in model.units:

@@ -156,7 +156,8 @@ def make_candidate(
         if key in model.parameter_names
     }
     forces = with_default_priors(model, priors, records, _values(forces))
-    problem = Problem.make(model, priors, noise, initials, forces)
+    varies = {key: value for key, value in {**study.varies, **section.varies}.items() if key in equations.used}
+    problem = Problem.make(model, priors, noise, initials, forces, _values(varies))
     assert problem.space is not None  # built on first use: its errors belong here
     solver.ode_filter(model, None)
     return CandidateModel(section.name or section.catalogue or "model", equations, model, own, problem)

@@ -94,7 +94,7 @@ def check_catalogue(
 
 
 def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]) -> None:
-    """Every parameter and input is used, and every initial value, noise and model error belongs to something."""
+    """Every parameter and input is used, and every initial value, noise and variation belongs to something."""
     if len(models) != len(study.model):
         return
     _check_parameters(mistakes, study, models)
@@ -104,11 +104,15 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
     _check_keys(mistakes, "initial", study.initial, physical, COMPONENT)
     _check_keys(mistakes, "noise", study.noise, outputs, "output")
     _check_keys(mistakes, "process_noise", study.process_noise, coordinates, "coordinate")
+    _check_keys(mistakes, "varies", study.varies, _parameters_of(study, models), "parameter")
     for section, equations in zip(study.model, models, strict=True):
         key = model_key(study, section)
         _check_keys(mistakes, f"{key}.initial", section.initial, equations.physical, COMPONENT)
         _check_keys(mistakes, f"{key}.noise", section.noise, outputs, "output")
         _check_keys(mistakes, f"{key}.process_noise", section.process_noise, tuple(equations.coordinates), "coordinate")
+        own = {**study.parameters, **section.parameters}
+        used = tuple(name for name in own if name in equations.used)
+        _check_keys(mistakes, f"{key}.varies", section.varies, used, "parameter")
     used_inputs = tuple(dict.fromkeys(name for m in models for name in m.used if name in m.inputs))
     for index, data in enumerate(study.data):
         key = data_key(study, index)
@@ -117,6 +121,13 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
             if name not in data.inputs:
                 hint = did_you_mean(name, data.inputs)
                 mistakes.add(f"{key}.inputs", f"the input {name!r} is missing; a model uses it.{hint}")
+
+
+def _parameters_of(study: Study, models: Sequence[ModelEquations]) -> tuple[str, ...]:
+    """Parameters that any model uses."""
+    pairs = zip(study.model, models, strict=True)
+    used = [n for section, m in pairs for n in {**study.parameters, **section.parameters} if n in m.used]
+    return tuple(dict.fromkeys(used))
 
 
 def _check_parameters(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]) -> None:
