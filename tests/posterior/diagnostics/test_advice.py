@@ -87,8 +87,8 @@ def followed(study: dict[str, dict[str, Any]], sentence: str) -> dict[str, dict[
 CASES = {
     "noise": (
         measured(),
-        {"noise": {"y": NOISE / 4}},
-        r"fixed at 0.005, .* Let the noise be inferred, in a study: `\[noise\] y = \"LogNormal",
+        {"noise": {"y": NOISE / 10}},
+        r"fixed at 0.002, .* Let the noise be inferred, in a study: `\[noise\] y = \"LogNormal",
     ),
     "force": (
         measured(force=0.1),

@@ -8,6 +8,7 @@ else a random force.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -29,7 +30,7 @@ from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.simulate import simulate
 
 DRAWS = 64
-"""Of the posterior, of which the one with the best free run is looked at."""
+"""Of the posterior and of the prior, of which the one with the best free run is looked at."""
 
 WIDENED = 3.0
 """Standard deviation of a new coefficient's prior, relative to its estimate."""
@@ -183,10 +184,12 @@ def term_remedy(model: Model, missing: MissingTerm) -> str:
 def _best_draw(
     problem: Problem, record: Record, index: int, theta: np.ndarray, weights: np.ndarray
 ) -> PointEstimate | None:
-    """The draw with the best free run on a training record; None where none stays finite."""
+    """The draw with the best free run on a training record, of the posterior and of the prior, which is the better one
+    where the integration has gone astray; None where none stays finite."""
     chosen = np.unique(draw_indices(weights, min(DRAWS, len(weights))))
-    sampled = {name: np.asarray(value) for name, value in problem.space.values(theta[:, chosen]).items()}
-    count, fixed = len(chosen), problem.fixed(index)
+    drawn = np.hstack([theta[:, chosen], np.asarray(problem.space.sample(jax.random.key(0), DRAWS))])
+    sampled = {name: np.asarray(value) for name, value in problem.space.values(drawn).items()}
+    count, fixed = drawn.shape[1], problem.fixed(index)
     known = {name: np.repeat(np.asarray(value)[..., None], count, axis=-1) for name, value in fixed.items()} | sampled
     roles, model = problem.roles(index), problem.model
     parameters = {name: known[quantity] for name, quantity in roles.parameters}
@@ -195,9 +198,9 @@ def _best_draw(
     outputs, _, _ = simulate(model, parameters, initial, record)
     cost = np.zeros(count)
     for output in [name for name in model.output_names if name in record.outputs]:
-        error = (outputs[output] - np.asarray(record.outputs[output])) / noise[output][:, None]
-        cost += np.sum(np.where(np.isnan(np.asarray(record.outputs[output])), 0.0, error**2), axis=1)
-        cost += 2 * np.sum(np.isfinite(np.asarray(record.outputs[output]))) * np.log(noise[output])
+        measured = np.asarray(record.outputs[output])
+        error = np.where(np.isnan(measured), 0.0, outputs[output] - measured)
+        cost += np.sum(np.isfinite(measured)) * np.log(np.maximum(np.sum(error**2, axis=1), 1e-300))
     if not np.isfinite(cost).any():
         return None
     best = int(np.nanargmin(cost))

@@ -3,11 +3,12 @@
 A term with a small coefficient a, added to an equation or to an output, changes the free run by a times its
 sensitivity.  The errors of the free run are regressed on the sensitivities of everything that was inferred, which may
 move to make room, and on that of one term at a time: the test of Lagrange multipliers.  What a term explains of the
-errors that the others leave is its share.  Errors from a random force have no term that explains much of them.
+errors that the others leave at the least squares is its share.  Errors from a random force have no term that explains
+much of them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -36,6 +37,9 @@ ABSORBED = 1e-4
 
 LONGEST = 4000
 """Samples that are looked at."""
+
+ITERATIONS, STRIDES, LEAST_GAIN = 10, (1.0, 0.5, 0.2, 0.05), 1e-3
+"""Gauss-Newton steps, lengths that are tried, and the relative gain below which they end."""
 
 CLOCK, COEFFICIENTS = "clock", "coefficients"
 
@@ -165,16 +169,44 @@ def _linearised(
         state = jnp.stack([jnp.asarray({**values, **begin}[name], float) for name in wider.physical_names])
         return _free_run(wider, steps, state, {**estimate.parameters, **own, COEFFICIENTS: extra}, inputs)
 
-    simulated, slopes = np.asarray(jax.jit(outputs)(flat)), np.asarray(jax.jit(jax.jacfwd(outputs))(flat))
     scales = np.array([estimate.noise[name] for name in model.output_names])
     nothing = np.full(record.samples, np.nan)
     measured = np.stack([np.asarray(record.outputs.get(name, nothing)) for name in model.output_names], axis=1)
-    errors = ((measured - simulated) / scales).ravel()
-    slopes = (slopes / scales[:, None]).reshape(len(errors), -1)
     known = np.isfinite(measured).ravel()
-    if not (np.all(np.isfinite(errors[known])) and np.all(np.isfinite(slopes[known]))):
-        return None, errors[known]
-    return slopes[known], errors[known]
+    simulated, slopes = jax.jit(outputs), jax.jit(jax.jacfwd(outputs))
+
+    def errors_at(unknown: Any) -> np.ndarray:
+        return ((measured - np.asarray(simulated(unknown))) / scales).ravel()[known]
+
+    def slopes_at(unknown: Any) -> np.ndarray:
+        return (np.asarray(slopes(unknown)) / scales[:, None]).reshape(len(known), -1)[known]
+
+    return _at_least_squares(np.asarray(flat), len(terms), errors_at, slopes_at)
+
+
+def _at_least_squares(
+    unknown: np.ndarray,
+    terms: int,
+    errors_at: Callable[[np.ndarray], np.ndarray],
+    slopes_at: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Sensitivities and errors after Gauss-Newton steps of all but the coefficients of terms, while they help: the
+    posterior is not at the least squares of the free run where the noise was given too low."""
+    errors, slopes = errors_at(unknown), slopes_at(unknown)
+    for _ in range(ITERATIONS):
+        if not (np.all(np.isfinite(errors)) and np.all(np.isfinite(slopes))):
+            return None, errors
+        step = np.linalg.lstsq(slopes[:, : slopes.shape[1] - terms], errors, rcond=1e-10)[0]
+        trials = [unknown + np.append(length * step, np.zeros(terms)) for length in STRIDES]
+        found = [errors_at(trial) for trial in trials]
+        costs = [np.sum(each**2) if np.all(np.isfinite(each)) else np.inf for each in found]
+        best = int(np.argmin(costs))
+        if not costs[best] < (1 - LEAST_GAIN) * np.sum(errors**2):
+            break
+        unknown, errors = trials[best], found[best]
+        slopes = slopes_at(unknown)
+    finite = np.all(np.isfinite(errors)) and np.all(np.isfinite(slopes))
+    return (slopes if finite else None), errors
 
 
 def _free_run(model: Model, steps: int, start: Any, parameters: Any, inputs: IntervalInputs) -> Any:
