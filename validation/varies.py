@@ -19,7 +19,7 @@ from probsysid.posterior.simulate import simulate
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation-varies.md"
 SETS, RECORDS, SAMPLES, DT = 20, 8, 80, 0.25
-NOISE, SPREAD = 0.03, 0.05
+NOISE, SPREAD = 0.05, 0.05
 TRUTH = {"c": 0.2, "k": 1.0, "k3": 0.5}
 START = {"x": 1.0, "dx": 0.0}
 LEVEL = 0.9
@@ -62,7 +62,7 @@ def posterior(records: Sequence[ps.Record], seed: int, varies: Mapping[str, Any]
             noise={"position": dist.LogNormal(np.log(0.05), 1.0)},
             initial=START,
             varies=varies,
-            solver=ps.Solver(substeps=2),
+            solver=ps.Solver(substeps=1),
             sampler=ps.Sampler(particles=512),
             seed=seed,
         )

@@ -48,6 +48,12 @@ def test_a_spread_far_wider_than_the_bounds_fills_them_evenly() -> None:
     assert np.allclose(found, 2 * levels - 1, atol=1e-6)
 
 
+def test_a_particle_without_weight_may_have_any_spread() -> None:
+    """Zero times its value is zero, whatever a proposal has come up with."""
+    varying = VaryingParameter.of("k", dist.LogNormal(0.0, 1.0), 1e6, 1)
+    assert np.all(np.isfinite(np.asarray(varying.value({"k": 1e3}, np.array([-50.0, 50.0]))) ** 2))
+
+
 def test_prior_draws_have_the_hierarchical_covariance() -> None:
     space = problem(dist.Normal(1.0, 2.0), 0.5).space
     assert space.names == ("a", "k", "k[0]", "k[1]", "k[2]")

@@ -31,7 +31,7 @@ from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.stoppable import stoppable
-from probsysid.posterior.diagnostics.residuals import find_doubts
+from probsysid.posterior.diagnostics.advice import find_doubts
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
 from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_process_noise
@@ -153,7 +153,8 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
             raise error or SamplingError(UNFINISHED.format(where=target.describe(run.samples), sampler=sampler))
     if not found.sampling.trusted:
         warnings.warn(found.sampling.verdict, SamplingWarning, stacklevel=3)
-    doubts = find_doubts(found.errors, problem.model.output_names, problem.noise, solver.substeps != "auto")
+    theta, weights = found.run.flat_theta, found.run.normalised_weights
+    doubts = find_doubts(found.errors, problem, records, theta, weights, solver.substeps != "auto")
     for sentence in doubts:
         warnings.warn(sentence, ModelWarning, stacklevel=3)
     seconds = clock.perf_counter() - began

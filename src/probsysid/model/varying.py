@@ -31,6 +31,10 @@ from probsysid.model.priors import Prior, Priors
 SEPARATE: Literal["separate"] = "separate"
 """One value per record with the parameter's own prior, unrelated to the others."""
 
+FARTHEST = 300.0
+"""Largest logarithm of the ratio of a value to the common one: particles without weight may have any spread, and zero
+times infinity is not zero."""
+
 Variation: TypeAlias = Prior | Literal["separate"]
 """The prior of a spread, or a number for it, or `"separate"`."""
 
@@ -92,7 +96,7 @@ class VaryingParameter:
         common, spread = values[self.name], values[self.spread_name] if self.spread is None else self.spread
         centre = jnp.log(common) if self.relative else common
         shift = spread * self._truncated(centre, spread, deviation)
-        return common * jnp.exp(shift) if self.relative else common + shift
+        return common * jnp.exp(jnp.clip(shift, -FARTHEST, FARTHEST)) if self.relative else common + shift
 
     def _truncated(self, centre: Any, spread: Any, deviation: Any) -> Any:
         """A standard normal number as one of the normal distribution that is truncated to the bounds.

@@ -257,7 +257,8 @@ def residuals(model: ModelView, figures: InteractiveFigures) -> Sequence[OutputR
             found = analyse(innovations.mean(axis=0))
             if found is None:
                 continue
-            text = verdict(f"{output}, {record_name(record, index)}", found)
+            forced = bool(model.posterior.setup.problem.process_noise)
+            text = verdict(f"{output}, {record_name(record, index)}", found, forced)
             keys = [figures.add(plot) for plot in residual_figures(found, record)]
             parts.append(OutputResiduals(text, found.white, keys))
     return parts

@@ -21,6 +21,7 @@ from probsysid.study.name_checks import (
     check_coordinates,
     check_disjoint,
     check_equations,
+    check_let,
     model_key,
 )
 from probsysid.study.priors import Prior
@@ -92,9 +93,11 @@ def _parse(mistakes: Mistakes, study: Study, section: ModelSection) -> ParsedMod
     else:
         coordinates, equations = section.coordinates, section.equations
         check_coordinates(mistakes, key, section)
-    bare = ModelEquations(coordinates, equations, {}, inputs)
+    bare = ModelEquations(coordinates, equations, {}, inputs, section.let)
     complete = replace(bare, outputs=_outputs(mistakes, key, section, bare, quantities, channels))
     check_disjoint(mistakes, key, bare, inputs, parameters)
+    if not check_let(mistakes, key, complete, (*bare.physical, *inputs, *parameters)):
+        return None
     check_equations(mistakes, key, complete, inputs, parameters)
     check_catalogue(mistakes, section, inputs, parameters)
     return ParsedModel(section, complete, parameters) if len(mistakes.found) == before else None

@@ -5,7 +5,7 @@ from typing import Any
 
 from probsysid._internal.errors import did_you_mean
 from probsysid.model.equations import EquationError
-from probsysid.model.model_equations import ModelEquations
+from probsysid.model.model_equations import CyclicExpression, ModelEquations, check_acyclic
 from probsysid.study.catalogue import look_up
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.records import data_key
@@ -36,14 +36,38 @@ def check_coordinates(mistakes: Mistakes, key: str, section: ModelSection) -> No
 def check_disjoint(
     mistakes: Mistakes, key: str, formulas: ModelEquations, inputs: Iterable[str], parameters: Iterable[str]
 ) -> None:
-    """No name is used for two of state, input and parameter."""
+    """No name is used for two of state, input, parameter and intermediate expression."""
     seen: dict[str, str] = {}
-    kinds = (("state", (*formulas.physical, *formulas.highest)), ("input", inputs), ("parameter", parameters))
+    kinds = (
+        ("a state", (*formulas.physical, *formulas.highest)),
+        ("an input", inputs),
+        ("a parameter", parameters),
+        ("an intermediate expression", formulas.let),
+    )
     for kind, names in kinds:
         for name in names:
             if name in seen:
-                mistakes.add(key, f"{name!r} is a {seen[name]} and a {kind}; rename one.")
+                mistakes.add(key, f"{name!r} is {seen[name]} and {kind}; rename one.")
             seen[name] = kind
+
+
+def check_let(mistakes: Mistakes, key: str, formulas: ModelEquations, known: tuple[str, ...]) -> bool:
+    """Intermediate expressions use known names and each other, not themselves, and are used."""
+    before = len(mistakes.found)
+    for name, equation in formulas.let.items():
+        try:
+            equation.check_names((*known, *formulas.let))
+        except EquationError as error:
+            mistakes.add(f"{key}.let.{name}", f"{error} If it is a constant, add it to [parameters].")
+    try:
+        check_acyclic(formulas.let)
+    except CyclicExpression as error:
+        mistakes.add(f"{key}.let.{error.name}", error)
+        return False
+    for name in formulas.let:
+        if name not in formulas.let_used:
+            mistakes.add(f"{key}.let.{name}", "no equation and no output uses it.")
+    return len(mistakes.found) == before
 
 
 def check_equations(
@@ -55,7 +79,7 @@ def check_equations(
 ) -> None:
     """Every name in the equations is known, and every output depends on the state."""
     states = (*formulas.physical, *formulas.highest)
-    common = (*formulas.physical, *inputs, *parameters)
+    common = (*formulas.physical, *inputs, *parameters, *formulas.let)
     groups = (
         ("equations", formulas.equations, common),
         ("outputs", formulas.outputs, (*common, *formulas.highest)),
@@ -68,7 +92,7 @@ def check_equations(
                 text = str(error)
                 mistakes.add(f"{key}.{table}.{name}", f"{text} If it is a constant, add it to [parameters].")
                 continue
-            if table == "outputs" and not set(equation.names) & set(states):
+            if table == "outputs" and not set(formulas.names_in(equation)) & set(states):
                 text = f"{equation.text!r} does not depend on the state; write an expression of {', '.join(states)}."
                 mistakes.add(f"{key}.{table}.{name}", text)
 

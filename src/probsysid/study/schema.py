@@ -279,6 +279,7 @@ class ModelSection(Section):
     coordinates: dict[Name, Annotated[int, Field(ge=1, le=MAX_ORDER)]] = {}
     equations: dict[str, EquationText] = {}
     outputs: dict[str, EquationText] = {}
+    let: dict[Name, EquationText] = {}
     parameters: dict[Name, Parameter] = {}
     initial: dict[str, Quantity] = {}
     noise: dict[str, Quantity] = {}
