@@ -11,6 +11,7 @@ from jaxtyping import Float
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior
+from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior.predict import Band
 from probsysid.posterior.simulate import Scores, simulate
@@ -148,6 +149,7 @@ class Method:
     noise: Mapping[str, Prior] = field(default_factory=dict)
     process_noise: Mapping[str, Prior] = field(default_factory=dict)
     initial: Mapping[str, Prior] | None = None
+    varies: Mapping[str, Variation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,10 @@ PROCESS_NOISE = 0.01
 """Median of its prior, m/s per root second: friction that varies along the screw by a few per cent of Fc / M, within
 some tenths of a second."""
 
+FRICTION_SPREAD = 0.1
+"""By how much viscous friction may differ from record to record: the viscosity of a lubricant falls by a few per cent
+per kelvin."""
+
 JANOT = {"M": 95.1089, "Fv": 203.5034, "Fc": 20.3935, "offset": -3.1648}
 """Published with the benchmark, by inverse dynamics and least squares."""
 
@@ -189,7 +193,9 @@ def study(folder: str | Path | None = None, variant: str = "friction") -> CaseSt
     begin = start(record)
     noise = dist.LogNormal(np.log(1e-6), 2.0)
     sampler = Sampler(particles=PARTICLES, max_moves=3)
-    default = Method(SOLVER, sampler, {"position": noise}, {"x": dist.LogNormal(np.log(PROCESS_NOISE), 2.0)})
+    forces = {"x": dist.LogNormal(np.log(PROCESS_NOISE), 2.0)}
+    spread = {name: dist.HalfNormal(FRICTION_SPREAD) for name in priors(variant) if name.startswith("Fv")}
+    default = Method(SOLVER, sampler, {"position": noise}, forces, varies=spread)
     paper = Method(
         Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES, bridge=NEVER), {"position": noise}, initial=begin
     )

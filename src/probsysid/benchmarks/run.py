@@ -20,7 +20,7 @@ from probsysid.benchmarks.laplace_limit import limits
 from probsysid.benchmarks.result import Context, Failure, Limit, RunResult, Score, Summary, read_context, read_results
 from probsysid.inference.identify import identify
 from probsysid.posterior.draws import draw_indices
-from probsysid.posterior.particle_values import noise_levels, process_noise_of
+from probsysid.posterior.particle_values import noise_levels, parameters_of, process_noise_of
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.predict import Band
 from probsysid.posterior.simulate import Scores
@@ -32,7 +32,9 @@ NEGLIGIBLE = 1e-3
 """Fraction of the mean weight below which a particle is not scored: it belongs to an island without weight."""
 
 BAND_DRAWS = 256
-"""Particles from which bands of predicted measurements are made."""
+"""Particles from which bands of predicted measurements are made ..."""
+BAND_SEED = 0
+"""... with parameters that vary between records drawn by this seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +142,7 @@ def run(
             solver=settings.solver,
             sampler=sampler,
             process_noise=settings.process_noise,
+            varies=settings.varies,
             seed=seed,
             progress=progress,
             notice=evolution.note,
@@ -182,15 +185,21 @@ def machine() -> str:
     return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
-def _parameters(posterior: Posterior, chosen: np.ndarray) -> dict[str, Float[np.ndarray, " draw"]]:
-    """Everything that was inferred: a protocol may estimate its initial state with the noise level."""
-    return {name: value[chosen] for name, value in posterior.values.items()}
+def _parameters(
+    posterior: Posterior, chosen: np.ndarray, record: int | None = 0
+) -> dict[str, Float[np.ndarray, " draw"]]:
+    """Parameters on the training record, or on a new one (None), and everything else that was inferred: a protocol may
+    estimate its initial state with the noise level."""
+    return {name: value[chosen] for name, value in posterior.values.items()} | parameters_of(
+        posterior, chosen, record, BAND_SEED
+    )
 
 
 def _bands(study: CaseStudy, posterior: Posterior) -> dict[str, Band]:
-    """Predicted measurements on each protocol, with process noise, and with noise where the output has any."""
+    """Predicted measurements on each protocol: parameters that vary are drawn anew, with process noise, and with noise
+    where the output has any."""
     chosen = draw_indices(posterior.weights, min(BAND_DRAWS, len(posterior.weights)))
-    parameters, forces = _parameters(posterior, chosen), process_noise_of(posterior, chosen)
+    parameters, forces = _parameters(posterior, chosen, None), process_noise_of(posterior, chosen)
     levels = noise_levels(posterior, chosen)
     exact = np.zeros(len(chosen))
     return {p.name: p.band(parameters, forces, levels.get(p.output, exact)) for p in study.protocols}
