@@ -117,7 +117,8 @@ def write_page() -> None:
         "\nRatios are those to the reference's sds, which are too small for l1 and d: its draws do not fill the ridge. "
         "Seconds include compiling. The two cores were shared by 6 to 16 other processes, so that runs with a limit in "
         "seconds had a fraction of one core. Rows without processor seconds are the same calls, made at that commit, "
-        "before there was this script. "
+        "before there was this script. Runs of one seed that recover from the same mode at one level give the same "
+        "particles, whatever they did before: two such rows are one result. "
         "*Written by `python -m validation.tanks_study`.*\n\n## What the runs say of themselves\n\n"
     )
     PAGE.write_text(HEAD.format(evidence=LOG_EVIDENCE) + "\n".join(lines) + "\n" + how + "\n".join(words) + "\n")
