@@ -20,6 +20,7 @@ from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE  # noqa: E402
 from probsysid.odefilter.linearise import EKF0, EKF1  # noqa: E402
 from probsysid.odefilter.solver import Solver  # noqa: E402
 from probsysid.parallel.threads import Threads  # noqa: E402
+from probsysid.posterior.map import find_map  # noqa: E402
 from probsysid.posterior.posterior import Posterior  # noqa: E402
 from probsysid.smc.options import Sampler  # noqa: E402
 
@@ -43,6 +44,7 @@ __all__ = [
     "Threads",
     "__version__",
     "dist",
+    "find_map",
     "identify",
     "solve",
 ]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from probsysid.posterior.modes import find_modes
+from probsysid.posterior.modes import find_modes, peaks, polish
 
 RANDOM = np.random.default_rng(0)
 
@@ -91,3 +91,38 @@ def test_all_modes_best_first_and_undefined_starts_left_out() -> None:
 
 def test_nothing_defined_no_mode() -> None:
     assert find_modes(TwoModes(), np.array([[50.0, 60.0]]), np.ones(1)) == []
+    assert find_modes(TwoModes(), np.empty((1, 0)), np.ones(1)) == []
+    assert polish(TwoModes(), []) == []
+
+
+def test_peaks_are_on_both_sides_though_one_is_far_better() -> None:
+    """The hundred best points are all on the positive side."""
+    points = np.linspace(-3, 3, 601)[None]
+    values = -0.5 * ((points[0] ** 2 - 4) / 0.5) ** 2 + np.where(points[0] > 0, 1e3, 0.0)
+    assert set(np.sign(points[0, np.argsort(-values)[:100]])) == {1.0}
+    np.testing.assert_allclose(peaks(points, values, 5), [[2.0, -2.0]], atol=0.01)
+    np.testing.assert_allclose(peaks(points, values, 1), [[2.0]], atol=0.01)
+
+
+def test_peaks_leave_out_what_is_not_finite() -> None:
+    points = np.arange(4.0)[None]
+    assert peaks(points, np.full(4, -np.inf), 3).shape == (1, 0)
+    np.testing.assert_array_equal(peaks(points, np.array([np.nan, -np.inf, 1.0, -np.inf]), 3), [[2.0]])
+
+
+def test_polished_modes_are_those_of_the_other_density() -> None:
+    posterior = Regression(samples=60, dimension=4, condition=1e3)
+    (mode,) = find_modes(posterior, RANDOM.standard_normal((4, 2)), np.ones(4))
+    posterior.data += 0.1 * RANDOM.standard_normal(60)
+    (moved,) = polish(posterior, [mode])
+    assert moved.converged
+    sd = np.sqrt(np.diag(posterior.covariance))
+    assert np.max(np.abs(mode.theta - posterior.mean) / sd) > 0.02
+    np.testing.assert_allclose((moved.theta - posterior.mean) / sd, 0, atol=0.0015)
+    assert moved.log_evidence == pytest.approx(posterior.log_evidence, abs=1e-3)
+
+
+def test_a_search_ends_when_it_is_told_to() -> None:
+    left = iter([True, True, False])
+    (mode,) = find_modes(Banana(), np.array([[-3.0], [5.0]]), np.ones(2), go_on=lambda: next(left))
+    assert not mode.converged

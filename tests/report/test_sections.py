@@ -62,15 +62,18 @@ def test_formulas_are_shown_once(posterior: ps.Posterior) -> None:
 def test_small_probabilities_are_not_rounded_to_zero() -> None:
     frame = pd.DataFrame(
         {
-            "log_evidence": [2.0, -7.0],
-            "error": [0.1, np.nan],
-            "below_best": [0.0, 9.0],
-            "probability": [0.9999, 0.0001],
+            "log_evidence": [2.0, -7.0, -8.0],
+            "error": [0.1, np.nan, np.nan],
+            "below_best": [0.0, 9.0, 10.0],
+            "probability": [0.9999, 0.0001, np.nan],
+            "sampling": ["trusted", "trusted", "Laplace approximation"],
         },
-        index=["lag", "other"],
+        index=["lag", "other", "third"],
     )
     rows = sections.comparison(frame).rows
-    assert rows == [["lag", "2.00 (± 0.10)", "0.00", "1.000"], ["other", "-7.00", "9.00", "under 0.001"]]
+    assert rows[0] == ["lag", "2.00 (± 0.10)", "0.00", "1.000", "trusted"]
+    assert rows[1] == ["other", "-7.00", "9.00", "under 0.001", "trusted"]
+    assert rows[2] == ["third", "-8.00", "10.00", "not known", "Laplace approximation"]
 
 
 def test_a_record_in_words() -> None:

@@ -1,10 +1,12 @@
 """Results of a study: runs that are not to be trusted are marked, and give no probabilities of models."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from probsysid.posterior.diagnostics.sampling_check import LaplaceCheck
 from probsysid.study import run
 from probsysid.study.results import CandidateResult, comparison
 from tests.study.shell import call
@@ -54,3 +56,39 @@ def test_a_fit_that_is_not_to_be_trusted_has_its_own_exit_code(tmp_path: Path) -
     page = (tmp_path / "lag-results" / "report.html").read_text()
     assert "the sampling is not to be trusted" in page
     assert page.index("the sampling is not to be trusted") < page.index('class="key"')
+
+
+def test_a_first_answer_is_labelled_everywhere(tmp_path: Path) -> None:
+    """`--method map`: not sampled, and said in the terminal, the summary, the report and the folder that resumes."""
+    study = write_study(tmp_path)
+    answer = call("fit", study, "--method", "map")
+    assert answer.exit_code == 0, answer.stderr
+    words = "Laplace approximation around the mode, not sampled"
+    assert words in answer.stdout
+    out = tmp_path / "lag-results"
+    found = json.loads((out / "summary.json").read_text())["models"]["lag"]
+    assert found["trusted"] is False and found["sampling"] == "Laplace approximation"
+    assert found["settings"]["method"] == "map" and words in found["settings"]["sampling_verdict"]
+    # the mode of a posterior that is almost Gaussian is at its mean, to a fraction of its width
+    for name in ("a", "b"):
+        numbers = found["parameters"][name]
+        assert abs(found["map"]["values"][name] - numbers["mean"]) < 0.3 * numbers["sd"]
+    page = (out / "report.html").read_text()
+    assert page.index(words) < page.index('class="key"')
+    assert 'method = "map"' in (out / "study.toml").read_text()
+    assert call("report", out).exit_code == 0
+
+
+def test_another_method_is_a_mistake_in_the_study(tmp_path: Path) -> None:
+    answer = call("fit", write_study(tmp_path), "--method", "mcmc")
+    assert answer.exit_code == 2 and "sampler.method" in answer.stderr
+
+
+def test_approximations_are_compared_without_probabilities() -> None:
+    sampled = results({"evidence": -3.0}, {"evidence": -1.0})
+    other = sampled[0].posterior
+    laplace = LaplaceCheck(modes=1, draws=256, pareto_shape=0.1, effective=250.0, weighted_evidence=-3.0)
+    approximate = replace(other, sampling=replace(other.sampling, laplace=laplace))
+    table = comparison([replace(sampled[0], posterior=approximate), sampled[1]])
+    assert list(table["sampling"]) == ["trusted", "Laplace approximation"]
+    assert table["probability"].isna().all()

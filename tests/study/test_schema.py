@@ -170,7 +170,7 @@ def test_a_chain_is_the_sum_of_its_springs() -> None:
 def test_sections_have_every_option_of_solver_and_sampler() -> None:
     for section, options in ((SolverSection, ps.Solver), (SamplerSection, ps.Sampler)):
         names = {field.name for field in fields(options)}
-        more = {"preset"} | ({"refine"} if options is ps.Sampler else set())
+        more = {"preset"} | ({"method", "refine"} if options is ps.Sampler else set())
         assert set(section.model_fields) == names | more
 
 

@@ -1,9 +1,9 @@
 """Checks of the kinds of arguments, before any of them is used: a sentence with the name and what was given."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
-from probsysid._internal.errors import InputError
+from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.jax_setup import check_not_traced
 from probsysid._internal.validation import check_kind, check_mapping, check_seed, shown
 from probsysid.data.record import Record
@@ -11,6 +11,8 @@ from probsysid.model.model import Model
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
 from probsysid.smc.options import Sampler
+
+Method = Literal["sample", "map"]
 
 
 def check_arguments(
@@ -23,6 +25,7 @@ def check_arguments(
     sampler: Any,
     executor: Any,
     seed: Any,
+    method: Any = "sample",
 ) -> None:
     """Raise unless the arguments that `identify` and `Identifier` share are of the right kinds."""
     check_not_traced()
@@ -38,6 +41,9 @@ def check_arguments(
     if executor is not None:
         check_kind("executor", executor, Executor, "make one with probsysid.Threads(...)")
     check_seed(seed)
+    if method not in get_args(Method):
+        hint = did_you_mean(str(method), get_args(Method))
+        raise InputError(f"method is {shown(method)}; it must be 'sample' or 'map'.{hint}")
 
 
 def checked_records(record: Any) -> tuple[Record, ...]:

@@ -17,7 +17,9 @@ from probsysid._internal.interrupts import stop_on_signals
 from probsysid._internal.statistics import log_mean_exp
 from probsysid._internal.validation import is_real
 from probsysid.data.record import Record
-from probsysid.inference.argument_checks import check_arguments, checked_initials, checked_records
+from probsysid.inference.argument_checks import Method, check_arguments, checked_initials, checked_records
+from probsysid.inference.map_run import approximate
+from probsysid.inference.mode_search import search_lost_modes
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
@@ -70,6 +72,7 @@ def identify(
     *,
     solver: Solver = Solver(),
     sampler: Sampler = Sampler(),
+    method: Method = "sample",
     process_noise: Mapping[str, Prior] | None = None,
     varies: Mapping[str, Variation] | None = None,
     seed: int = 0,
@@ -92,6 +95,7 @@ def identify(
             One mapping for all records, or one for each.
         solver: settings of the integration.
         sampler: settings of the sampling.
+        method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
         process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
             or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
         varies: parameters that differ between records, with a prior or a number for their spread: the sd from record to
@@ -104,12 +108,14 @@ def identify(
         notice: called after every range of samples with the state of the run and what the step did.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
     """
-    check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed)
+    check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
     records = checked_records(record)
     problem = _problem(model, records, priors, noise, initial, process_noise or {}, varies or {})
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
+        if method == "map":
+            return approximate(target, sampler, options.seed, progress)
         return _sample(target, sampler, options)
 
 
@@ -250,17 +256,18 @@ def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sa
 
 
 def _check_sampling(run: IBISState, target: BatchTarget, seed: int) -> SamplingCheck:
-    """Compare the populations with each other, and with as many fresh draws: one sweep over the data."""
+    """Compare the populations with each other, with modes, and with as many fresh draws: one sweep over the data."""
     space = target.problem.space
     values = scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
     by_population = {name: value.reshape(run.log_weights.shape) for name, value in values.items()}
     evidence = run.evidence_by_population
     agreement = check_populations(by_population, run.log_weights, evidence, run.shared_error)
+    total, effective = float(log_mean_exp(evidence)), float(np.median(list(agreement.ess.values())))
+    agreement = replace(agreement, modes=search_lost_modes(run, target, total, effective, seed))
     log_target = LogTarget(target.at(run.level) if target.adaptive else target, run.log_weights.size)
     sample = fitted_sample(run.flat_theta, run.normalised_weights, log_target, np.random.default_rng([seed, 8]))
     if sample is None:
         return agreement
-    total = float(log_mean_exp(evidence))
     theta, weights = run.flat_theta, run.normalised_weights
     return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
 

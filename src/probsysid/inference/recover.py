@@ -15,7 +15,7 @@ import numpy as np
 from probsysid._internal.errors import SamplingError
 from probsysid.posterior.adaptive_importance import FAMILIES, Adapted, adapt
 from probsysid.posterior.importance_sampling import LogTarget
-from probsysid.posterior.modes import Mode, find_modes
+from probsysid.posterior.modes import Mode, find_modes, peaks
 from probsysid.smc.bridge import temper_from
 from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.ibis import IBISState, StepInfo
@@ -31,7 +31,9 @@ PILOT_COST = 8.0
 """Runge-Kutta steps at the price of one of the filter's (docs/performance.md)."""
 
 STARTS = 6
-"""Searches from particles, and as many from prior draws."""
+"""Searches from particles, and as many from prior draws ..."""
+PRIOR_DRAWS = 1024
+"""... of which there are at least so many."""
 
 DRAWS = 2048
 """Draws per round of adaptation."""
@@ -101,18 +103,15 @@ def recover(
 
 
 def _modes(theta: np.ndarray, objective: LogTarget, seed: int) -> list[Mode]:
-    """Modes reached from the best particles and the best prior draws."""
-    prior = np.asarray(objective.target.sample_prior(jax.random.key(seed), max(theta.shape[1], PORTION)))
-    starts = []
-    for candidates in (theta, prior):
-        values = objective(candidates)
-        order = np.argsort(-values)
-        starts.append(candidates[:, order[:STARTS]])
-    modes = find_modes(objective, np.unique(np.hstack(starts), axis=1), 0.1 * prior.std(axis=1))
+    """Modes reached from the best particles and from peaks among prior draws."""
+    prior = np.asarray(objective.target.sample_prior(jax.random.key(seed), max(theta.shape[1], PRIOR_DRAWS)))
+    best = theta[:, np.argsort(-objective(theta))[:STARTS]]
+    starts = np.hstack([best, peaks(prior, objective(prior), STARTS)])
+    modes = find_modes(objective, np.unique(starts, axis=1), 0.1 * prior.std(axis=1))
     if not modes:
         raise DegenerateParticles("no particle and no prior draw has a finite density")
-    best = max(mode.log_evidence for mode in modes)
-    return [mode for mode in modes if mode.log_evidence > best - RELEVANT]
+    most = max(mode.log_evidence for mode in modes)
+    return [mode for mode in modes if mode.log_evidence > most - RELEVANT]
 
 
 def _sources(theta: np.ndarray, modes: list[Mode], objective: LogTarget, random: np.random.Generator) -> list[Density]:

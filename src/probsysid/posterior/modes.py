@@ -9,16 +9,18 @@ Hausman 1974), scaled to the Hessian's diagonal: two evaluations per coordinate,
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
+from scipy.spatial import cKDTree
 
 from probsysid.smc.proposals import triangular
 
 Points = Float[np.ndarray, "dimension point"]
+Starts = Float[np.ndarray, "dimension start"]
 
 STEP = 0.01
 """Length of a difference, in widths of the ellipsoid."""
@@ -45,6 +47,9 @@ SAME = 1.0
 ITERATIONS, MORE = 80, 15
 """Of all searches, and after the first has converged."""
 
+NEIGHBOURS = 8
+"""Points around one that must all be worse for it to be a peak."""
+
 
 class Objective(Protocol):
     """A log density as a sum of terms: one for each sample, the last one for the prior."""
@@ -69,20 +74,65 @@ class Mode:
     @property
     def log_evidence(self) -> float:
         """Laplace's approximation of the log of the integral around the mode."""
-        return self.log_density + 0.5 * len(self.theta) * math.log(2 * math.pi) + np.linalg.slogdet(self.factor)[1]
+        volume = 0.5 * len(self.theta) * math.log(2 * math.pi) + float(np.linalg.slogdet(self.factor)[1])
+        return self.log_density + volume
+
+
+def peaks(points: Points, values: Float[np.ndarray, " point"], most: int) -> Starts:
+    """Points to start searches from, best first: those that are better than their nearest neighbours (topographical
+    global optimisation, Törn and Viitanen 1992), so that a narrow mode is not passed over for the flank of a wide one.
+    """
+    finite = np.flatnonzero(np.isfinite(values))
+    points, values = points[:, finite], values[finite]
+    if len(values) < 2:
+        return points
+    spread = points.std(axis=1, keepdims=True)
+    scaled = points / np.where(spread > 0, spread, 1.0)
+    _, near = cKDTree(scaled.T).query(scaled.T, k=min(NEIGHBOURS + 1, len(values)))
+    highest = np.flatnonzero(values >= values[near].max(axis=1))
+    return points[:, highest[np.argsort(-values[highest])][:most]]
 
 
 def find_modes(
-    objective: Objective, starts: Points, scales: Float[np.ndarray, " dimension"], iterations: int = ITERATIONS
+    objective: Objective,
+    starts: Starts,
+    scales: Float[np.ndarray, " dimension"],
+    iterations: int = ITERATIONS,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> list[Mode]:
-    """The modes that searches from the starts reach, best first; `scales` are first guesses of their widths."""
-    values = objective(starts)
-    begun = zip(starts.T, values, strict=True)
-    searches = [_Search(Mode(theta, float(v), np.diag(scales))) for theta, v in begun if np.isfinite(v)]
+    """The modes that searches from the starts reach, best first; `scales` are first guesses of their widths.
+
+    Searches that are not at their end after so many iterations, or when `go_on` says no, are not `converged`.
+    """
+    if not starts.shape[1]:
+        return []
+    begun = zip(starts.T, objective(starts), strict=True)
+    return _searched(
+        objective, [Mode(theta, float(v), np.diag(scales)) for theta, v in begun if np.isfinite(v)], iterations, go_on
+    )
+
+
+def polish(objective: Objective, modes: Sequence[Mode], iterations: int = MORE) -> list[Mode]:
+    """The modes of an objective close to those of a similar one, from there and from its curvature."""
+    if not modes:
+        return []
+    values = objective(np.stack([mode.theta for mode in modes], axis=1))
+    begun = [
+        replace(mode, log_density=float(value), converged=False)
+        for mode, value in zip(modes, values, strict=True)
+        if np.isfinite(value)
+    ]
+    return _searched(objective, begun, iterations, lambda: True, near=True)
+
+
+def _searched(
+    objective: Objective, begun: Sequence[Mode], iterations: int, go_on: Callable[[], bool], near: bool = False
+) -> list[Mode]:
+    searches = [_Search(mode, near) for mode in begun]
     more = iterations
     for _ in range(iterations):
         going = [search for search in searches if not search.mode.converged]
-        if not going or not more:
+        if not going or not more or not go_on():
             break
         more = min(more, MORE) - 1 if len(going) < len(searches) else more
         going = _stepped(objective, _modelled(objective, going))

@@ -21,6 +21,7 @@ from probsysid.parallel.default import default_executor
 from probsysid.posterior import predict, storage, summaries
 from probsysid.posterior.diagnostics import checks
 from probsysid.posterior.diagnostics.identifiability import find_identifiability
+from probsysid.posterior.diagnostics.mode_check import MAPEstimate
 from probsysid.posterior.diagnostics.residuals import Residuals
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
 from probsysid.posterior.diagnostics.solver_check import SolverCheck
@@ -49,6 +50,8 @@ class Posterior:
         ess: effective number of particles.
         verdict: whether the integration was accurate enough, in one sentence; empty where it was not checked.
         sampling_verdict: whether the sampling is to be trusted, in one sentence; empty for a stream.
+        map: the best mode that the run has found, with its `values`, `log_density` and Laplace's `log_evidence`; None
+            where no search was made or it came to no end (`probsysid.find_map` searches on).
         identifiability: what the data do not identify; its `sentences` name formulas of which alone something is known.
         doubts: sentences that speak against the model or the given noise; empty if nothing does.
         history: effective sample size and evidence after every sample, rejuvenations, predictive densities.
@@ -83,8 +86,10 @@ class Posterior:
     ess: float = field(init=False)
     verdict: str = field(init=False)
     sampling_verdict: str = field(init=False)
+    map: MAPEstimate | None = field(init=False)
 
     def __post_init__(self) -> None:
+        modes = None if self.sampling is None else self.sampling.modes
         derived = {
             "columns": scalars(self.values),
             "log_evidence": float(log_mean_exp(self.evidence_by_population)),
@@ -92,6 +97,7 @@ class Posterior:
             "ess": ess_of_weights(self.weights),
             "verdict": "" if self.check is None else self.check.verdict,
             "sampling_verdict": "" if self.sampling is None else self.sampling.verdict,
+            "map": modes.found[0] if modes is not None and modes.found else None,
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)

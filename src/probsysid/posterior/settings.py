@@ -44,6 +44,8 @@ class RunSettings:
     """Particles of the run, where fresh draws have taken their place."""
     pareto_shape: float | None = None
     """Of the weights of fresh draws."""
+    method: str = "sample"
+    """`"map"` for draws of a Laplace approximation."""
 
     @property
     def run_particles(self) -> int:

@@ -45,6 +45,7 @@ def settings_record(posterior: "Posterior") -> dict[str, Any]:
         }
     if posterior.sampling is not None:
         record |= {"sampling_verdict": posterior.sampling.verdict, "sampling_trusted": posterior.sampling.trusted}
+        record["sampling_status"] = posterior.sampling.status
         record["sampling_check"] = posterior.sampling.to_record()
     if posterior.variance_shares is not None:
         record["uncertainty"] = {name: dict(shares) for name, shares in posterior.variance_shares.items()}

@@ -42,6 +42,8 @@ from probsysid.report.views import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from probsysid.posterior.posterior import Posterior
+
 SHOWN_ELSEWHERE = ("priors", "units", "solver_verdict", "uncertainty", "sampling_verdict", "sampling_check")
 """Settings that the sections on parameters and integration show."""
 
@@ -92,13 +94,22 @@ def _error(value: float) -> str:
 def comparison(frame: pd.DataFrame) -> Table:
     """Models by evidence, the best first."""
     rows = [
-        [name, f"{row.log_evidence:.2f}{_error(row.error)}", f"{row.below_best:.2f}", _probability(row.probability)]
+        [
+            name,
+            f"{row.log_evidence:.2f}{_error(row.error)}",
+            f"{row.below_best:.2f}",
+            _probability(row.probability),
+            row["sampling"],
+        ]
         for name, row in frame.iterrows()
     ]
-    return Table(rows, ["model", "log evidence", "below the best", "probability"], numeric=(1, 2, 3), best=True)
+    header = ["model", "log evidence", "below the best", "probability", "sampling"]
+    return Table(rows, header, numeric=(1, 2, 3), best=True)
 
 
 def _probability(value: float) -> str:
+    if np.isnan(value):
+        return "not known"
     return f"{value:.3f}" if value >= 0.001 else "under 0.001"
 
 
@@ -266,7 +277,8 @@ def residuals(model: ModelView, figures: InteractiveFigures) -> Sequence[OutputR
 
 def sampling(model: ModelView, figures: InteractiveFigures) -> Sampling:
     """Cost of the run, and its effective sample size and acceptance rates."""
-    history, settings = model.posterior.history.table(), model.posterior.settings
+    posterior = model.posterior
+    history, settings = posterior.history.table(), posterior.settings
     return Sampling(
         particles=settings.particles,
         rejuvenations=len(history),
@@ -274,8 +286,35 @@ def sampling(model: ModelView, figures: InteractiveFigures) -> Sampling:
         seconds=f"{settings.seconds:.0f}",
         lost=settings.lost,
         rarely_accepted=bool(len(history)) and float(history["acceptance"].median()) < FEW_ACCEPTED,
-        figure=figures.add(sampling_figure(model.posterior)),
+        figure=None if settings.method == "map" else figures.add(sampling_figure(posterior)),
+        modes=_modes(model),
+        laplace=_laplace(posterior),
     )
+
+
+def _modes(model: ModelView) -> Table | None:
+    """Means beside the best mode."""
+    best, frame = model.posterior.map, model.posterior.table()
+    if best is None:
+        return None
+    rows = [
+        [
+            name,
+            *(with_uncertainty(value, frame.loc[name, "sd"]) for value in (frame.loc[name, "mean"], best.values[name])),
+        ]
+        for name in ordered(model)
+    ]
+    return Table(rows, ["", "mean", "best mode"], numeric=(1, 2))
+
+
+def _laplace(posterior: "Posterior") -> str:
+    """The evidence beside that of the modes; empty where none is known."""
+    modes = None if posterior.sampling is None else posterior.sampling.modes
+    if modes is None or not modes.found:
+        return "" if modes is None else f"{modes.sentence}."
+    count = "the mode" if len(modes.found) == 1 else f"{len(modes.found)} modes"
+    found = f"Log evidence by Laplace's approximation around {count}: {modes.log_evidence:.2f}"
+    return f"{found}; by the run: {posterior.log_evidence:.2f}{_error(posterior.log_evidence_error)}."
 
 
 def settings(content: Content) -> Settings:

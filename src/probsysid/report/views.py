@@ -240,7 +240,11 @@ class Sampling:
     seconds: str
     lost: int
     rarely_accepted: bool
-    figure: str
+    figure: str | None
+    modes: "Table | None"
+    """Means beside the best mode."""
+    laplace: str
+    """The evidence beside Laplace's."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The commands that work on study files: `new`, `check`, `fit`, `report`."""
 
 import json
+import math
 import shlex
 import signal
 import sys
@@ -21,6 +22,7 @@ from probsysid.study.catalogue import NAMES
 
 if TYPE_CHECKING:
     from probsysid.inference.identify import Notice
+    from probsysid.posterior.posterior import Posterior
     from probsysid.study.results import CandidateResult
 
 UNTRUSTED = 4
@@ -44,6 +46,10 @@ def fit(
     ] = None,
     particles: Annotated[int | None, typer.Option(help="In place of sampler.particles.", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="In place of the study's seed.", show_default=False)] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="sample, or map: a first answer within seconds, not sampled.", show_default=False),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
@@ -61,14 +67,21 @@ def fit(
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
-    fit_study(study, out, particles, seed, resume=resume, overwrite=overwrite, quiet=quiet, json_file=json_file)
+    changes = _changes(particles, seed, method)
+    fit_study(study, out, changes, resume=resume, overwrite=overwrite, quiet=quiet, json_file=json_file)
+
+
+def _changes(particles: int | None, seed: int | None, method: str | None) -> dict[str, Any]:
+    """What the options change in the sections of a study."""
+    options = {"particles": particles, "method": method}
+    given = {name: value for name, value in options.items() if value is not None}
+    return ({"sampler": given} if given else {}) | ({} if seed is None else {"seed": seed})
 
 
 def fit_study(
     study: Path,
     out: Path | None = None,
-    particles: int | None = None,
-    seed: int | None = None,
+    changes: dict[str, Any] | None = None,
     *,
     resume: bool = False,
     overwrite: bool = False,
@@ -76,17 +89,15 @@ def fit_study(
     json_file: Path | None = None,
     notice: "Notice | None" = None,
 ) -> None:
-    """The command `fit`; `notice` is called while sampling, as by `identify`."""
+    """The command `fit`, with `changes` in sections of the study; `notice` is called as by `identify`."""
     from probsysid.study import output_folder, run
     from probsysid.study.results import summary
 
-    changes: dict[str, Any] = {} if particles is None else {"sampler": {"particles": particles}}
-    changes |= {} if seed is None else {"seed": seed}
     resolved, tables = run.load_study(study, changes)
     target = out or default_folder(study)
     if json_file is not None and str(json_file) != "-":
         output_folder.check_file(json_file)
-    with output_folder.held(target), _told_how_to_go_on(_resume_command(study, particles, seed, out)) as between:
+    with output_folder.held(target), _told_how_to_go_on(_resume_command(study, changes or {}, out)) as between:
         output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
         say = (lambda _: None) if quiet else _say
         results = run.fit(resolved, tables, target, progress=not quiet, say=say, between=between, notice=notice)
@@ -122,8 +133,9 @@ def _write_summary(text: str, path: Path | None) -> None:
 
 
 def _end_untrusted(results: "list[CandidateResult]") -> None:
-    """Say which models are not to be trusted, and exit with a code of its own."""
-    doubtful = [result for result in results if not result.trusted]
+    """Say which models are not to be trusted, and exit with a code of its own.  An approximation that was asked for and
+    is close is none of them."""
+    doubtful = [r for r in results if r.posterior.sampling is not None and not r.posterior.sampling.usable]
     for result in doubtful:
         typer.echo(f"probsysid: {result.candidate.name}: {result.posterior.sampling_verdict}", err=True)
     if doubtful:
@@ -246,13 +258,22 @@ def _say(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _resume_command(study: Path, particles: int | None, seed: int | None, out: Path | None) -> str:
+def _resume_command(study: Path, changes: dict[str, Any], out: Path | None) -> str:
     """The command that resumes a run."""
     command = ["probsysid", "fit", str(study)]
     command += [] if out is None else ["--out", str(out)]
-    command += [] if particles is None else ["--particles", str(particles)]
-    command += [] if seed is None else ["--seed", str(seed)]
+    options = {**changes.get("sampler", {}), **({"seed": changes["seed"]} if "seed" in changes else {})}
+    command += [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return shlex.join([*command, "--resume"])
+
+
+def _evidence(posterior: "Posterior") -> str:
+    """The log evidence with its error, and Laplace's beside it."""
+    error = posterior.log_evidence_error
+    known = f" ± {error:.2f}" if math.isfinite(error) else ""
+    modes = None if posterior.sampling is None else posterior.sampling.modes
+    other = f" (Laplace: {modes.log_evidence:.2f})" if modes is not None and modes.found else ""
+    return f"log evidence {posterior.log_evidence:.2f}{known}{other}"
 
 
 def show_results(results: "list[CandidateResult]") -> None:
@@ -276,7 +297,7 @@ def show_results(results: "list[CandidateResult]") -> None:
                 typer.echo(f"{name}: {flags}")
         for sentence in posterior.identifiability.sentences:
             typer.echo(f"not identified: {sentence}")
-        typer.echo(f"log evidence {posterior.log_evidence:.2f} ± {posterior.log_evidence_error:.2f}")
+        typer.echo(_evidence(posterior))
         for sentence in (posterior.sampling_verdict if result.trusted else "", posterior.verdict):
             if sentence:  # a run that is not to be trusted is said below, with all that is wrong
                 typer.echo(sentence)
@@ -290,9 +311,9 @@ def show_results(results: "list[CandidateResult]") -> None:
             typer.echo(f"look: {problem}")
     if len(results) > 1:
         table = Table(title="models by evidence", title_justify="left")
-        for column in ("", "log evidence", "error", "below the best", "probability"):
+        for column in ("", "log evidence", "error", "below the best", "probability", "sampling"):
             table.add_column(column, justify="right" if column else "left")
         for name, row in comparison(results).iterrows():
             numbers = [f"{row[key]:.2f}" for key in ("log_evidence", "error", "below_best")]
-            table.add_row(escape(str(name)), *numbers, f"{row['probability']:.3g}")
+            table.add_row(escape(str(name)), *numbers, f"{row['probability']:.3g}", row["sampling"])
         console.print(table)

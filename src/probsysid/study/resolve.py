@@ -69,7 +69,7 @@ def resolve_study(study: Study, path: Path) -> ResolvedStudy:
 
 def _options(mistakes: Mistakes, key: str, section: SolverSection | SamplerSection, kind: type[Options]) -> Options:
     """The `Solver` or `Sampler` of a section; their own checks name their fields."""
-    given = {name: value for name, value in section if name not in ("preset", "refine") and value is not None}
+    given = {name: value for name, value in section if name not in ("preset", "method", "refine") and value is not None}
     try:
         return kind.paper(**given) if section.preset == "paper" else kind(**given)
     except InputError as error:

@@ -3,7 +3,7 @@
 import platform
 import time as clock
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -40,6 +40,11 @@ class CandidateResult:
         """Whether nothing speaks against the sampling."""
         return self.posterior.sampling is None or self.posterior.sampling.trusted
 
+    @property
+    def status(self) -> str:
+        """The same in words, or that the posterior was not sampled."""
+        return "trusted" if self.posterior.sampling is None else self.posterior.sampling.status
+
     def table(self) -> pd.DataFrame:
         """The posterior's table, parameters in the order of the study, then noise and the rest."""
         frame = self.posterior.table()
@@ -54,7 +59,8 @@ DISTINCT, KNOWN = 3.0, 0.5
 def comparison(results: Sequence[CandidateResult]) -> pd.DataFrame:
     """Log evidence of each model, its distance from the best, and its probability under equal prior probabilities.
 
-    Probabilities are NaN where they cannot be known: a run is not to be trusted, or errors of evidences overlap.
+    Probabilities are NaN where they cannot be known: a run is not to be trusted or was not sampled, or errors of
+    evidences overlap.
     """
     evidence = np.array([r.posterior.log_evidence for r in results])
     error = np.array([r.posterior.log_evidence_error for r in results])
@@ -71,6 +77,7 @@ def comparison(results: Sequence[CandidateResult]) -> pd.DataFrame:
             "below_best": below,
             "probability": normalise(evidence) if known else np.full(len(results), np.nan),
             "trusted": trusted,
+            "sampling": [r.status for r in results],
         },
         index=pd.Index([r.candidate.name for r in results], name="model"),
     ).sort_values("log_evidence", ascending=False)
@@ -103,6 +110,8 @@ def _model_summary(result: CandidateResult) -> dict[str, Any]:
         "identifiability": list(posterior.identifiability.sentences),
         "problems": list(result.problems),
         "trusted": result.trusted,
+        "sampling": result.status,
+        "map": None if posterior.map is None else asdict(posterior.map),
         "settings": settings_record(posterior),
     }
 

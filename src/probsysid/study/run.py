@@ -125,6 +125,7 @@ def _posterior(
             problem.initials,
             solver=resolved.solver,
             sampler=resolved.sampler,
+            method=resolved.study.sampler.method,
             process_noise=problem.process_noise or None,
             varies=problem.varies or None,
             seed=resolved.study.seed,
@@ -172,7 +173,11 @@ def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Post
 def _refined(resolved: ResolvedStudy, posterior: Posterior, say: Say) -> tuple[Posterior, list[str]]:
     """The posterior with fresh draws if the study asks for them and it has none yet, and the error if that failed."""
     draws = resolved.study.sampler.refine
-    if draws is None or posterior.settings.run_particles != len(posterior.weights):
+    if (
+        draws is None
+        or posterior.settings.method == "map"
+        or posterior.settings.run_particles != len(posterior.weights)
+    ):
         return posterior, []
     say(f"taking {draws} fresh draws")
     found = _attempt(lambda: posterior.refined(draws, seed=resolved.study.seed))

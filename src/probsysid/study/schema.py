@@ -310,9 +310,11 @@ class SolverSection(Section):
 
 
 class SamplerSection(Section):
-    """The options of `probsysid.Sampler`, and the number of fresh draws at the end (`refine`)."""
+    """The options of `probsysid.Sampler`, how the posterior is found (`method`), and the number of fresh draws at the
+    end (`refine`)."""
 
     preset: Literal["default", "paper"] = "default"
+    method: Literal["sample", "map"] = "sample"
     particles: Annotated[int, Field(le=MOST_PARTICLES)] | None = None
     ess: float | None = None
     move: str | None = None

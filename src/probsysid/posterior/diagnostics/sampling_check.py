@@ -5,12 +5,15 @@ between their means is what their sizes explain (the potential scale reduction f
 al. 2021), and so is the spread of their evidences.  What all populations get wrong alike does not show there.  So fresh
 draws from a distribution fitted to the particles are weighted against the target, for one sweep over the data, or a few
 where the fit has to be repeated: their importance weights must be reliable (Pareto shape below 0.7), and their means,
-standard deviations and evidence those of the particles.
+standard deviations and evidence those of the particles.  A search for modes says whether one was lost
+(`mode_check.py`).
+
+A Laplace approximation, which is not sampled at all, is a state of its own: neither trusted nor not.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -18,6 +21,7 @@ from scipy.special import chdtrc, ndtri
 
 from probsysid._internal.statistics import effective_sample_size, log_mean_exp
 from probsysid.posterior import psis
+from probsysid.posterior.diagnostics.mode_check import ModeCheck
 from probsysid.posterior.diagnostics.solver_check import UNRELIABLE
 from probsysid.smc.evidence import evidence_error
 from probsysid.smc.proposals import cholesky, moments
@@ -37,7 +41,12 @@ LEAST_P = 1e-6
 FEWEST_DRAWS = 2.0
 """Effective number of fresh draws below which nothing can be compared."""
 
+LEAST_SHARE = 0.1
+"""Effective over actual draws of a Laplace approximation from which on it is close: with a smaller share most of the
+posterior's mass lies where it has few draws.  On the cascaded tanks, whose posterior is a bent ridge, it is 0.06."""
+
 Values = Mapping[str, Float[np.ndarray, "population member"]]
+Status = Literal["trusted", "not trusted", "Laplace approximation"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,42 @@ class FreshDraws:
 
 
 @dataclass(frozen=True)
+class LaplaceCheck:
+    """How close a Laplace approximation is: its draws weighted by the target."""
+
+    modes: int
+    draws: int
+    pareto_shape: float
+    """Of the weights."""
+    effective: float
+    """Number of the weighted draws."""
+    weighted_evidence: float
+    """Log evidence from the weights; the approximation has its own."""
+    converged: bool = True
+    """Whether the search for the mode came to its end."""
+
+    @property
+    def close(self) -> bool:
+        """Whether the weights are reliable, and even enough."""
+        return self.converged and self.pareto_shape < UNRELIABLE and self.effective >= LEAST_SHARE * self.draws
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        around = "the mode" if self.modes == 1 else f"{self.modes} modes"
+        name = f"Laplace approximation around {around}, not sampled"
+        weights = (
+            f"importance weights of its draws have a Pareto shape of {self.pareto_shape:.2g}, {self.effective:.0f} of "
+            f"{self.draws} are effective, and the log evidence from them is {self.weighted_evidence:.2f}"
+        )
+        if not self.converged:
+            return f"{name}, and not to be relied on: the search for the mode came to no end; {weights}."
+        if not self.close:
+            return f"{name}, and not to be relied on: {weights}. Sample instead (method 'sample')."
+        return f"{name}; it is close: {weights}."
+
+
+@dataclass(frozen=True)
 class SamplingCheck:
     """How well the populations of a run agree, and whether fresh draws confirm them."""
 
@@ -78,15 +123,33 @@ class SamplingCheck:
     fresh: FreshDraws | None = None
     course: str = ""
     """What was done because the first particles were not to be trusted, in words."""
+    modes: ModeCheck | None = None
+    """What a search for modes found; None where there was none, as for refined draws."""
+    laplace: LaplaceCheck | None = None
+    """How close a Laplace approximation is; None where the posterior was sampled."""
 
     @property
     def trusted(self) -> bool:
-        """Whether nothing speaks against the sampling."""
-        return not self.reasons
+        """Whether the posterior was sampled, and nothing speaks against that."""
+        return self.laplace is None and not self.reasons
+
+    @property
+    def status(self) -> Status:
+        """In one word or two."""
+        if self.laplace is not None:
+            return "Laplace approximation"
+        return "trusted" if self.trusted else "not trusted"
+
+    @property
+    def usable(self) -> bool:
+        """Trusted, or a Laplace approximation that was asked for and is close."""
+        return self.trusted if self.laplace is None else self.laplace.close
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """What speaks against it, in words."""
+        if self.laplace is not None:
+            return () if self.laplace.close else (self.laplace.verdict,)
         found = []
         fewest = min(self.ess, key=lambda name: self.ess[name])
         if self.ess[fewest] < LEAST_ESS:
@@ -101,11 +164,13 @@ class SamplingCheck:
             found.append(f"fresh draws could not confirm the particles (Pareto shape {self.fresh.pareto_shape:.2g})")
         if self.fresh is not None and self.fresh.contradictions:
             found.append(f"fresh draws contradict the {' and the '.join(self.fresh.contradictions)}")
-        return tuple(found)
+        return (*found, *(self.modes.reasons if self.modes is not None else ()))
 
     @property
     def verdict(self) -> str:
         """One sentence."""
+        if self.laplace is not None:
+            return self.laplace.verdict
         tried = f" {self.course[:1].upper()}{self.course[1:]}." if self.course else ""
         if self.reasons:
             return f"the sampling is not to be trusted: {'; '.join(self.reasons)}.{tried} {self._advice}"
@@ -117,14 +182,15 @@ class SamplingCheck:
 
     @property
     def _agreement(self) -> str:
+        modes = "" if self.modes is None else f"; {self.modes.sentence}"
         fewest = min(self.ess.values())
         size = f"at least {fewest:.0f} effective particles of {self.particles}"
         if all(np.isnan(value) for value in self.r_hat.values()):
-            return f"sampling: {size}; with one population, agreement could not be checked."
+            return f"sampling: {size}; with one population, agreement could not be checked{modes}."
         agreement = f"populations agree (R-hat at most {max(self.r_hat.values()):.3f})"
         if self.fresh is None:
-            return f"sampling: {agreement}, {size}."
-        return f"sampling: {agreement}, {size}; fresh draws confirm means, spreads and evidence."
+            return f"sampling: {agreement}, {size}{modes}."
+        return f"sampling: {agreement}, {size}; fresh draws confirm means, spreads and evidence{modes}."
 
     def to_record(self) -> dict[str, Any]:
         """As plain data."""
@@ -133,8 +199,13 @@ class SamplingCheck:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "SamplingCheck":
         """From the plain data of `to_record`."""
-        fresh = record.get("fresh")
-        return cls(**{**record, "fresh": None if fresh is None else FreshDraws(**fresh)})
+        fresh, modes, laplace = (record.get(name) for name in ("fresh", "modes", "laplace"))
+        parts = {
+            "fresh": None if fresh is None else FreshDraws(**fresh),
+            "modes": None if modes is None else ModeCheck.from_record(modes),
+            "laplace": None if laplace is None else LaplaceCheck(**laplace),
+        }
+        return cls(**{**record, **parts})
 
 
 def _or_zero(value: float) -> float:

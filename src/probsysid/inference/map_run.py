@@ -1,0 +1,215 @@
+"""A first answer within seconds: Laplace's approximation around the modes (`identify(..., method="map")`).
+
+Searches from prior draws find the modes of a Runge-Kutta likelihood; they are polished on the density by the filter.
+Particles are drawn from the Gaussians of their curvatures, in proportion to their masses.  Weights by the target only
+say how close the approximation is.
+"""
+
+import time as clock
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from probsysid._internal.errors import ModelWarning, SamplingError, SamplingWarning
+from probsysid._internal.statistics import effective_sample_size, log_mean_exp, log_sum_exp
+from probsysid.inference.posterior_from_run import posterior_from_run
+from probsysid.inference.progress import Notices
+from probsysid.posterior.diagnostics.advice import find_doubts
+from probsysid.posterior.diagnostics.mode_check import ModeCheck
+from probsysid.posterior.diagnostics.sampling_check import LaplaceCheck, SamplingCheck
+from probsysid.posterior.diagnostics.solver_check import SolverCheck, compare, smoothed
+from probsysid.posterior.draws import scalars
+from probsysid.posterior.importance_sampling import LogTarget
+from probsysid.posterior.map import NO_START, STARTS, cheap_target, estimate, search
+from probsysid.posterior.modes import Mode, polish
+from probsysid.posterior.posterior import Posterior
+from probsysid.smc.adaptive_substeps import FINEST
+from probsysid.smc.history import History
+from probsysid.smc.ibis import IBISState
+from probsysid.smc.options import Sampler
+from probsysid.smc.proposals import MixtureDensity
+from probsysid.targets.batch_target import BatchTarget
+
+PRIOR_DRAWS = 2048
+"""Among which searches start."""
+
+FIRST_LEVEL = 1
+"""The coarsest that is tried, where steps are automatic."""
+
+ACCURATE = 1.0
+"""Change of a mode's log density with twice the Runge-Kutta steps up to which the search need not be repeated."""
+
+RELEVANT = 10.0
+"""Difference in log evidence (Laplace) down to which modes are kept: a share of 5e-5."""
+
+Say = Callable[[str], None]
+
+
+def approximate(target: BatchTarget, sampler: Sampler, seed: int, progress: bool) -> Posterior:
+    """Laplace's approximation of the target's posterior, as equally weighted draws."""
+    began = clock.perf_counter()
+    with Notices(progress) as say:
+        found = _approximated(target, sampler.particles, seed, say)
+        say("checking the approximation")
+        check = _check(found, target)
+        finest = target.at(found.level) if target.adaptive else target
+        even = np.full(found.theta.shape[1], 1 / found.theta.shape[1])
+        errors = finest.one_step_errors(found.theta, even)
+    if not check.usable:
+        warnings.warn(check.verdict, SamplingWarning, stacklevel=3)
+    problem, solver = target.problem, target.solver
+    doubts = find_doubts(errors, problem, target.records, found.theta, even, solver.substeps != "auto")
+    for sentence in doubts:
+        warnings.warn(sentence, ModelWarning, stacklevel=3)
+    run, seconds = _as_run(found, target, seed), clock.perf_counter() - began
+    single = replace(sampler, islands=1, chain=1)
+    posterior = posterior_from_run(run, History(1), problem, solver, target.records, single, seconds)
+    settings = replace(posterior.settings, method="map")
+    return replace(
+        posterior, settings=settings, errors=errors, doubts=tuple(doubts), sampling=check, check=found.integration
+    )
+
+
+class _Approximation(NamedTuple):
+    """Modes, and draws of the mixture of their Gaussians."""
+
+    modes: Sequence[Mode]
+    theta: Float[np.ndarray, "dimension draw"]
+    log_target: Float[np.ndarray, " draw"]
+    log_density: Float[np.ndarray, " draw"]
+    level: int
+    integration: SolverCheck | None
+    work: float
+    """Evaluations with the filter."""
+
+
+def _approximated(target: BatchTarget, count: int, seed: int, say: Say) -> _Approximation:
+    random = np.random.default_rng([seed, 12])
+    prior = np.asarray(target.sample_prior(jax.random.key(seed), max(PRIOR_DRAWS, count)))
+    say(f"searching for modes from {STARTS} starts among {prior.shape[1]} prior draws")
+    modes = _searched(target, prior, count)
+    level, work = 0, 0.0
+    if target.adaptive:
+        say("finding the number of integration steps")
+        level, work = _adequate_level(target, _mixture(modes).sample(random, count))
+    own = LogTarget(target.at(level) if target.adaptive else target, count)
+    say(f"polishing {len(modes)} mode{'s' * (len(modes) > 1)} with the filter")
+    modes = _relevant(polish(own, modes))
+    density = _mixture(modes)
+    theta = density.sample(random, count)
+    log_target = own(theta)
+    integration = None
+    if target.adaptive:
+        finer = LogTarget(target.at(level + 1), count)
+        integration = _compared(target, theta, log_target, finer(theta), level)
+        work += 2 * finer.work
+    return _Approximation(modes, theta, log_target, density.log_density(theta), level, integration, work + own.work)
+
+
+def _searched(target: BatchTarget, prior: np.ndarray, count: int) -> list[Mode]:
+    """Modes of the cheap likelihood; where steps are automatic, with as many as it needs there."""
+    if not target.adaptive:
+        return _relevant(search(cheap_target(target, count), prior))
+    for level in range(FIRST_LEVEL, FINEST + 1, 2):
+        cheap, finer = (cheap_target(target.at(each), count) for each in (level, level + 1))
+        modes = search(cheap, prior)
+        if modes and abs(float(finer(modes[0].theta[:, None])[0]) - modes[0].log_density) < ACCURATE:
+            break
+    return _relevant(modes)
+
+
+def _relevant(modes: Sequence[Mode]) -> list[Mode]:
+    """Those that matter, converged ones if there are any."""
+    if not modes:
+        raise SamplingError(NO_START)
+    kept = [mode for mode in modes if mode.converged] or list(modes[:1])
+    best = max(mode.log_evidence for mode in kept)
+    return [mode for mode in kept if mode.log_evidence > best - RELEVANT]
+
+
+def _mixture(modes: Sequence[Mode]) -> MixtureDensity:
+    """Gaussians around the modes, in proportion to their masses."""
+    masses = np.array([mode.log_evidence for mode in modes])
+    shares = np.exp(masses - log_sum_exp(masses))
+    return MixtureDensity(shares, np.stack([m.theta for m in modes]), np.stack([m.factor for m in modes]), None)
+
+
+def _adequate_level(target: BatchTarget, theta: np.ndarray) -> tuple[int, float]:
+    """The coarsest level at which a finer one changes nothing that matters, and the evaluations that this took."""
+    count = theta.shape[1]
+    level, work = FIRST_LEVEL, count * 2.0**FIRST_LEVEL
+    values = LogTarget(target.at(level), count)(theta)
+    while level < FINEST:
+        finer = LogTarget(target.at(level + 1), count)(theta)
+        work += count * 2.0 ** (level + 1)
+        if _compared(target, theta, values, finer, level).adequate:
+            break
+        level, values = level + 1, finer
+    return level, work / 2.0**level
+
+
+def _compared(target: BatchTarget, theta: np.ndarray, coarse: np.ndarray, fine: np.ndarray, level: int) -> SolverCheck:
+    with np.errstate(invalid="ignore"):
+        ratios = fine - coarse
+    even = np.full(len(ratios), 1 / len(ratios))
+    ratios = np.where(np.isnan(ratios), -np.inf, ratios)
+    return compare(even, ratios, _columns(target, theta), 2**level, 2 ** (level + 1))
+
+
+def _columns(target: BatchTarget, theta: np.ndarray) -> dict[str, Any]:
+    return scalars({name: np.asarray(value) for name, value in target.problem.space.values(theta).items()})
+
+
+def _check(found: _Approximation, target: BatchTarget) -> SamplingCheck:
+    """How close the approximation is, by the weights of its draws."""
+    with np.errstate(invalid="ignore"):
+        ratios = found.log_target - found.log_density
+    ratios = np.where(np.isnan(ratios), -np.inf, ratios)
+    size = float(effective_sample_size(ratios)) if np.isfinite(ratios).any() else 0.0
+    names, space = list(_columns(target, found.theta[:, :1])), target.problem.space
+    return SamplingCheck(
+        particles=len(ratios),
+        r_hat=dict.fromkeys(names, float("nan")),
+        ess=dict.fromkeys(names, size),
+        evidence_spread=float("nan"),
+        evidence_error=float("nan"),
+        modes=ModeCheck(found=tuple(estimate(mode, space) for mode in found.modes), starts=STARTS),
+        laplace=LaplaceCheck(
+            modes=len(found.modes),
+            draws=len(ratios),
+            pareto_shape=float(smoothed(ratios)[1]),
+            effective=size,
+            weighted_evidence=float(log_mean_exp(ratios)),
+            converged=found.modes[0].converged,
+        ),
+    )
+
+
+def _as_run(found: _Approximation, target: BatchTarget, seed: int) -> IBISState:
+    """Equally weighted particles with Laplace's evidence; draws at which the likelihood is not finite are replaced by
+    others."""
+    alive = np.flatnonzero(np.isfinite(found.log_target))
+    if not len(alive):
+        raise SamplingError("the likelihood is finite at no draw of the Laplace approximation; sample instead.")
+    lost = np.flatnonzero(~np.isfinite(found.log_target))
+    chosen = np.arange(found.theta.shape[1])
+    chosen[lost] = alive[np.arange(len(lost)) % len(alive)]
+    theta = found.theta[:, chosen]
+    prior = np.asarray(target.log_prior(theta))
+    return IBISState(
+        samples=target.samples,
+        theta=theta[:, None, :],
+        state=None,
+        log_weights=np.zeros((1, len(chosen))),
+        log_likelihood=(found.log_target[chosen] - prior)[None],
+        base_evidence=np.array([float(log_sum_exp(np.array([mode.log_evidence for mode in found.modes])))]),
+        seed=seed,
+        work=found.work * target.samples,
+        lost=len(lost),
+        level=found.level,
+    )
