@@ -98,9 +98,8 @@ def identify(
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
         process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
             or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
-        varies: parameters that differ between records, with a prior or a number for their spread: the sd from record to
-            record of log k for a positive parameter (0.05 is 5 %), of k in its own unit for any other.  Listed: `k`
-            (common), `k.spread`, `k[0]`, `k[1]`, ...  `"separate"`: unrelated values with the parameter's prior.
+        varies: parameters that differ between records, with a prior or a number for their spread: the sd of log k for a
+            positive parameter (0.05 is 5 %), of k for any other; `"separate"` for values with nothing in common.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
         checkpoint: a file in which the run is saved from time to time; if it exists, the run resumes from it.
