@@ -89,12 +89,10 @@ def identify(
         record: the data; several records share the parameters, each with its own initial state.
         priors: a distribution from `probsysid.dist` for each parameter; a number fixes it; a tuple of names has a joint
             prior.
-        noise: standard deviation of each output's noise: a number, or a prior to infer it.  Outputs not named get a
-            wide prior around a tenth of the output's own standard deviation.
+        noise: standard deviation of each output's noise: a number, or a prior to infer it; by default a wide one.
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
             One mapping for all records, or one for each.
-        solver: settings of the integration.
-        sampler: settings of the sampling.
+        solver, sampler: settings of the integration and of the sampling.
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
         process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
             or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
@@ -102,8 +100,7 @@ def identify(
             positive parameter (0.05 is 5 %), of k for any other; `"separate"` for values with nothing in common.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
-        checkpoint: a file in which the run is saved from time to time; if it exists, the run resumes from it.
-        checkpoint_seconds: time between checkpoints.
+        checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
         notice: called after every range of samples with the state of the run and what the step did.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
     """
