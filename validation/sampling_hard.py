@@ -140,10 +140,10 @@ reported standard error, which rests on 8 populations: Student-t with 7 degrees 
 """
 
 SHORT = """
-Where it falls short. The *funnel*'s wide mouth is missed in part: standard deviations are a fifth too small, the evidence
-a tenth, and its reported error covers that in half of the runs only, while nearly all are trusted. The *frequency* is
-found by all runs and trusted in none: fresh draws from at most seven components cannot confirm dozens of aliases. The
-verdict errs on the safe side there, at the price of a recovery.
+Where it falls short. The *funnel*'s wide mouth is missed in part: standard deviations are a fifth too small, the
+evidence a tenth, and its reported error covers that in half of the runs only, while nearly all are trusted. The
+*frequency* is found by all runs and trusted in none: fresh draws from at most seven components cannot confirm dozens of
+aliases. The verdict errs on the safe side there, at the price of a recovery.
 """
 """How the table of 20 seeds reads; to be looked at whenever it is made anew."""
 
