@@ -56,7 +56,7 @@ def test_a_run_without_budget_goes_on_from_the_modes(record: ps.Record, referenc
 def test_a_run_that_may_not_recover_says_how_far_it_came(record: ps.Record) -> None:
     posterior = identify(record, budget=2.0, recover=False)
     assert not posterior.sampling.trusted
-    assert "the budget was spent at sample" in posterior.sampling.course
+    assert "the budget of 2 sweeps was spent at sample" in posterior.sampling.course
 
 
 def test_too_few_particles_say_so(record: ps.Record) -> None:

@@ -1,6 +1,7 @@
 """Weights: their effective number, their mean, tempering, and sums that do not depend on how samples are grouped."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -102,3 +103,22 @@ def test_tempering_with_lost_particles() -> None:
 def test_no_share_of_an_infinite_energy_is_nothing() -> None:
     np.testing.assert_array_equal(w.tempered(np.array([np.inf, 1.0]), 0.0), [0, 0])
     np.testing.assert_array_equal(w.tempered(np.array([np.inf, 1.0]), 0.5), [np.inf, 0.5])
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e15, 1e25, 1e200])
+def test_energies_of_any_size_are_tempered(scale: float) -> None:
+    """An outlier at a noise level fixed far below it: the exponent is tiny, and never zero."""
+    random = np.random.default_rng(0)
+    energy = scale * random.random((4, 64))
+    share = w.temper(np.zeros((4, 64)), energy, 0.5)
+    assert 0 < share < 1
+    sizes = effective_sample_size(-share * energy)
+    assert w.ess_fraction(sizes, 64) == pytest.approx(0.5, abs=0.01)
+
+
+def test_dead_populations_do_not_count_when_tempering() -> None:
+    """The exponent is that of the populations that are left."""
+    random = np.random.default_rng(1)
+    energy = 100 * random.random((4, 64))
+    dead = np.concatenate([energy, np.full((1, 64), np.inf)])
+    assert w.temper(np.zeros((5, 64)), dead, 0.5) == w.temper(np.zeros((4, 64)), energy, 0.5)

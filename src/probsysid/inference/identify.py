@@ -56,8 +56,8 @@ FIRST_PART = 0.5
 """Of the budget, for particles that follow the data."""
 
 UNFINISHED = (
-    "the budget was spent at {where}, and the particles so far say nothing about the data after it (budget "
-    "{sampler.budget:g} sweeps, seconds {sampler.seconds}); allow more, or take fewer particles."
+    "the budget of {budget} was spent at {where}, and the particles so far say nothing about the data after it; allow "
+    "more, or take fewer particles."
 )
 
 Notice = Callable[[IBISState, StepInfo], None]
@@ -150,9 +150,12 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
             found = _recovered(found, run, history, target, sampler, options, budget)
         if found is None and not error:
             found = _assess(finished(run, target), history, target, sampler, options.seed)
-            found = found and found.after(f"the budget was spent at {target.describe(run.samples)}")
+            found = found and found.after(
+                f"the budget of {_in_words(sampler)} was spent at {target.describe(run.samples)}"
+            )
         if found is None:
-            raise error or SamplingError(UNFINISHED.format(where=target.describe(run.samples), sampler=sampler))
+            where = target.describe(run.samples)
+            raise error or SamplingError(UNFINISHED.format(budget=_in_words(sampler), where=where))
     if not found.sampling.trusted:
         warnings.warn(found.sampling.verdict, SamplingWarning, stacklevel=3)
     theta, weights = found.run.flat_theta, found.run.normalised_weights
@@ -162,6 +165,11 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
     seconds = clock.perf_counter() - began
     posterior = posterior_from_run(found.run, found.history, problem, solver, records, sampler, seconds)
     return replace(posterior, errors=found.errors, doubts=tuple(doubts), sampling=found.sampling, **found.checks)
+
+
+def _in_words(sampler: Sampler) -> str:
+    """The budget."""
+    return f"{sampler.budget:g} sweeps" + ("" if sampler.seconds is None else f" and {sampler.seconds:g} s")
 
 
 class _Assessed(NamedTuple):
@@ -297,7 +305,7 @@ def _run(
         run, history = adaptive_substeps.restored(saved[0], target), saved[1]
     else:
         run, history = ibis.start(target, sampler, options.seed, first_level(target)), History(sampler.islands)
-    with ProgressBar(options.progress, target.samples, sampler) as bar:
+    with ProgressBar(options.progress, target.samples, sampler, first_part) as bar:
 
         def tell(run: IBISState, step: StepInfo) -> None:
             bar.update(run, step)

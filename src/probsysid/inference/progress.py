@@ -4,17 +4,40 @@ from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
+from probsysid.smc.budget import Budget
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
 
 
-class ProgressBar:
-    """Samples, effective size, acceptance, rejuvenations and time left.  Silent unless wanted and on a terminal."""
+class BudgetColumn(ProgressColumn):
+    """How much of the budget is spent: the one thing that changes while many moves are made at one sample."""
 
-    def __init__(self, wanted: bool, samples: int, sampler: Sampler):
-        console = Console(stderr=True)
+    def __init__(self, budget: Budget):
+        super().__init__()
+        self.budget = budget
+
+    def render(self, task: Task) -> Text:
+        return Text(f"budget spent {min(self.budget.share, 1.0):4.0%}" if self.budget.spent else "compiling")
+
+
+class ProgressBar:
+    """Samples, effective size, acceptance, rejuvenations, budget spent and time left.  Silent unless wanted and on a
+    terminal."""
+
+    def __init__(self, wanted: bool, samples: int, sampler: Sampler, budget: Budget, console: Console | None = None):
+        console = console or Console(stderr=True)
         self.sampler = sampler
         self.rejuvenations = 0
         self.acceptance = float("nan")
@@ -23,6 +46,7 @@ class ProgressBar:
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[status]}"),
+            BudgetColumn(budget),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,

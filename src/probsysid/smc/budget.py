@@ -1,7 +1,7 @@
 """What a run may cost: sweeps over the data, and seconds."""
 
 import time as clock
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class Budget:
     evaluations: float
     deadline: float = np.inf
     spent: float = 0.0
+    began: float = field(default_factory=clock.monotonic)
 
     @classmethod
     def of(cls, sweeps: float, seconds: float | None, particles: int, samples: int) -> "Budget":
@@ -35,6 +36,13 @@ class Budget:
         left = self.deadline - clock.monotonic()
         deadline = np.inf if np.isinf(left) else clock.monotonic() + share * left
         return Budget(share * (self.evaluations - self.spent), deadline)
+
+    @property
+    def share(self) -> float:
+        """Of the evaluations or of the time, whichever is more, that is spent."""
+        now = clock.monotonic()
+        of_time = 0.0 if np.isinf(self.deadline) else (now - self.began) / max(self.deadline - self.began, 1e-9)
+        return float(max(self.spent / self.evaluations, of_time))
 
     @property
     def is_spent(self) -> bool:

@@ -1,0 +1,166 @@
+"""`python -m validation.sampling_hard [SEEDS]`: hard posteriors against exact answers; writes its part of the page.
+
+Default settings, without recovery, which needs an ODE model: what particles that follow the data reach, and whether the
+verdict notices where that is not enough.
+"""
+
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from probsysid import Sampler, SamplingError
+from probsysid._internal.statistics import log_mean_exp
+from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
+from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
+from probsysid.smc import ibis
+from probsysid.smc.ibis import IBISState
+from probsysid.smc.weights import normalise
+from validation.sampling_targets import TARGETS, HardTarget
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "validation-sampling.md"
+
+LARGE = 0.5
+"""Error of a mean in standard deviations from which on a run is really bad."""
+
+
+class Outcome(NamedTuple):
+    """One run against the truth."""
+
+    trusted: bool
+    mean_error: float
+    """The largest, in standard deviations."""
+    sd_ratio: float
+    """The one furthest from one."""
+    evidence_error: float
+    evidence_z: float
+    """The same by its reported error."""
+    share_z: float
+    """Root mean square over the modes of share errors by their reported errors; NaN without modes."""
+    sweeps: float
+    seconds: float
+
+    @property
+    def bad(self) -> bool:
+        """Whether the result is really wrong."""
+        return self.mean_error > LARGE or abs(np.log(self.sd_ratio)) > LARGE or abs(self.evidence_error) > 1.0
+
+
+def verdict(run: IBISState, target: Any, seed: int) -> SamplingCheck:
+    """The checks of `identify`."""
+    values = {f"theta{k}": value for k, value in enumerate(run.theta)}
+    evidence, theta, weights = run.evidence_by_population, run.flat_theta, run.normalised_weights
+    agreement = check_populations(values, run.log_weights, evidence, run.shared_error)
+    log_target = LogTarget(target, run.log_weights.size)
+    sample = fitted_sample(theta, weights, log_target, np.random.default_rng([seed, 8]))
+    if sample is None:
+        return agreement
+    total = float(log_mean_exp(evidence))
+    return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
+
+
+def share_z(run: IBISState, hard: HardTarget) -> float:
+    """Errors of the modes' shares by the standard errors that the populations' differences give."""
+    if hard.share is None or hard.shares is None:
+        return float("nan")
+    inside = hard.share(run.flat_theta).reshape(-1, *run.log_weights.shape)
+    each = np.sum(inside * normalise(run.log_weights), axis=2)
+    weights = normalise(run.evidence_by_population)
+    estimate = each @ weights
+    error = np.sqrt(np.sum((weights * (each - estimate[:, None])) ** 2, axis=1) * len(weights) / (len(weights) - 1))
+    return float(np.sqrt(np.mean(((estimate - hard.shares) / np.maximum(error, 1e-3)) ** 2)))
+
+
+def outcome(hard: HardTarget, sampler: Sampler, seed: int) -> Outcome:
+    began = time.process_time()
+    run = ibis.start(hard.target, sampler, seed)
+    while run.samples < hard.target.samples:
+        run, _ = ibis.step(run, hard.target, sampler)
+    check = verdict(run, hard.target, seed)
+    seconds = time.process_time() - began
+    theta, weights = run.flat_theta, run.normalised_weights
+    mean = theta @ weights
+    ratios = np.sqrt((theta - mean[:, None]) ** 2 @ weights) / hard.sd
+    error = float(log_mean_exp(run.evidence_by_population)) - hard.log_evidence
+    return Outcome(
+        check.trusted,
+        float(np.max(np.abs(mean - hard.mean) / hard.sd)),
+        float(ratios[np.argmax(np.abs(np.log(ratios)))]),
+        error,
+        error / check.evidence_error,
+        share_z(run, hard),
+        run.work / sampler.particles / hard.target.samples,
+        seconds,
+    )
+
+
+def row(hard: HardTarget, sampler: Sampler, seeds: int) -> dict[str, Any]:
+    """Over all seeds."""
+    runs, failed = [], 0
+    for seed in range(seeds):
+        try:
+            runs.append(outcome(hard, sampler, seed))
+        except SamplingError:
+            failed += 1
+    table = pd.DataFrame(runs)
+    bad = np.array([run.bad for run in runs])
+    evidence = table["evidence_error"]
+    return {
+        "target": hard.name,
+        "runs (failed)": f"{seeds} ({failed})",
+        "worst mean error / sd, median": f"{table['mean_error'].median():.2f}",
+        "worst sd ratio, median": f"{table['sd_ratio'].median():.2f}",
+        "log evidence: bias": f"{evidence.mean():.3f} ± {evidence.std() / np.sqrt(len(runs)):.3f}",
+        "rms error": f"{np.sqrt(np.mean(evidence**2)):.3f}",
+        "median abs z": f"{table['evidence_z'].abs().median():.2f}",
+        "abs z below 2": f"{np.mean(table['evidence_z'].abs() < 2):.0%}",
+        "rms z of shares": "" if table["share_z"].isna().all() else f"{np.sqrt(np.mean(table['share_z'] ** 2)):.2f}",
+        "trusted": f"{int(table['trusted'].sum())}",
+        "bad, of these trusted": f"{int(bad.sum())}, {int((bad & table['trusted']).sum())}",
+        "sweeps": f"{table['sweeps'].median():.0f}",
+        "CPU s": f"{table['seconds'].median():.1f}",
+    }
+
+
+TEXT = """# Validation: posteriors that are hard to sample
+
+Written by `python -m validation.sampling_hard {seeds}`. Targets with known means, standard deviations and evidence
+(`validation/sampling_targets.py`), the default sampler with {particles} particles and without recovery, {seeds} seeds
+each (a quarter of them in 20 dimensions): what particles that follow the data reach, and whether the verdict notices
+where that is not enough. A run is *bad* if a mean is off by more than half a standard deviation, a standard deviation
+by more than a factor of 1.65, or the log evidence by more than one. *z* is the error of the log evidence by its
+reported standard error, which rests on 8 populations: Student-t with 7 degrees of freedom has a median of 0.71 and
+91 % below 2. *Shares* are those of the modes, by the errors that the populations' differences give.
+
+"""
+
+SHORT = """
+Where it falls short. The *funnel*'s wide mouth is missed in part: standard deviations are a fifth too small, the
+evidence a tenth, and its reported error covers that in half of the runs only, while nearly all are trusted. The
+*frequency* is found by all runs and trusted in none: fresh draws from at most seven components cannot confirm dozens of
+aliases. The verdict errs on the safe side there, at the price of a recovery.
+"""
+"""How the table of 20 seeds reads; to be looked at whenever it is made anew."""
+
+
+def main(seeds: int = 20) -> None:
+    warnings.simplefilter("ignore")
+    sampler = Sampler()
+    rows = []
+    for make in TARGETS:
+        hard = make()
+        rows.append(row(hard, sampler, seeds if len(hard.mean) < 20 else max(2, seeds // 4)))
+        print(rows[-1], flush=True)
+    names = list(rows[0])
+    lines = [names, ["---"] * len(names), *([r[name] for name in names] for r in rows)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    PAGE.write_text(TEXT.format(seeds=seeds, particles=sampler.particles) + table + "\n" + SHORT)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
