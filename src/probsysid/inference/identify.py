@@ -23,8 +23,9 @@ from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
 from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.model.model import Model
+from probsysid.model.noise import AnyNoise, check_records, forms, quantities, with_levels
 from probsysid.model.priors import Prior, Priors
-from probsysid.model.problem import Problem, default_noise
+from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
@@ -64,7 +65,7 @@ def identify(
     model: Model,
     record: Record | Sequence[Record],
     priors: Priors,
-    noise: Mapping[str, Prior] | None = None,
+    noise: Mapping[str, AnyNoise] | None = None,
     initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None = None,
     *,
     solver: Solver = Solver(),
@@ -84,8 +85,8 @@ def identify(
         record: the data; several records share the parameters, each with its own initial state.
         priors: a distribution from `probsysid.dist` for each parameter; a number fixes it; a tuple of names has a joint
             prior.
-        noise: standard deviation of each output's noise: a number, or a prior to infer it.  Outputs not named get a
-            wide prior around a tenth of the output's own standard deviation.
+        noise: standard deviation of each output's noise: a number, or a prior to infer it; or `Noise(...)` where it is
+            not plainly Gaussian.  Outputs not named get a wide prior around a tenth of the output's own deviation.
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
             One mapping for all records, or one for each.
         solver: settings of the integration.
@@ -348,11 +349,12 @@ def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> t
 
 def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed: int, *data: Any) -> str:
     """A text that changes whenever the same seed would give other numbers."""
-    given: dict[Any, Prior] = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
+    given: dict[Any, Prior] = {**problem.priors, **quantities(problem.noise)}
     given |= {f"process_noise.{k}": v for k, v in problem.process_noise.items()}
     for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
+    words += [f"noise of {k}: {form}" for k, form in forms(problem.noise).items()]
     settings = (repr(solver), repr(replace(sampler, recover=True, budget=1.0, seconds=None)), str(seed))
     numbers = exact_numbers(list(given.values()))
     return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
@@ -362,7 +364,7 @@ def _problem(
     model: Model,
     records: tuple[Record, ...],
     priors: Priors,
-    noise: Mapping[str, Prior] | None,
+    noise: Mapping[str, AnyNoise] | None,
     initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None,
     process_noise: Mapping[str, Prior],
 ) -> Problem:
@@ -373,6 +375,7 @@ def _problem(
             raise InputError(
                 f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
             )
-    levels = {name: default_noise(name, records) for name in model.output_names} | dict(noise or {})
+    levels = with_levels(noise or {}, model.output_names, records)
+    check_records(levels, records)
     initials = checked_initials(initial, len(records))
     return Problem.make(model, priors, levels, initials, with_default_priors(model, priors, records, process_noise))

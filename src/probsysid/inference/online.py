@@ -39,6 +39,7 @@ from probsysid.inference.argument_checks import check_arguments
 from probsysid.inference.identify import problem_fingerprint
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.model.model import Model
+from probsysid.model.noise import AnyNoise, check_data
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
@@ -98,7 +99,7 @@ class Identifier:
         self,
         model: Model,
         priors: Priors,
-        noise: Mapping[str, Prior],
+        noise: Mapping[str, AnyNoise],
         initial: Mapping[str, Prior],
         dt: float,
         *,
@@ -270,6 +271,7 @@ class Identifier:
             return
         for name in model.output_names:
             fresh_outputs.setdefault(name, np.full(count, np.nan))
+        check_data(self._stream.problem.noise, fresh_outputs, " of the new ones")
         channels = {**fresh_inputs, **{f"output:{name}": values for name, values in fresh_outputs.items()}}
         with self._changing:
             self._queue.append(SampleBlock(self._end, count, channels))

@@ -7,7 +7,7 @@ import numpy as np
 
 from probsysid._version import __version__
 from probsysid.data.record import Record
-from probsysid.model.model import Model
+from probsysid.model.noise import forms, is_coloured
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior.diagnostics.solver_check import at_level
@@ -48,7 +48,7 @@ def posterior_from_run(
         ess_threshold=sampler.ess,
         seconds=seconds,
         priors=prior_descriptions(problem),
-        units=_units(problem.model, records),
+        units=_units(problem, records),
         substeps=solver.steps,
         steps_chosen=automatic,
     )
@@ -65,8 +65,9 @@ def posterior_from_run(
     )
 
 
-def _units(model: Model, records: Sequence[Record]) -> dict[str, str]:
+def _units(problem: Problem, records: Sequence[Record]) -> dict[str, str]:
     """Units of parameters, initial values and noise levels by name."""
+    model = problem.model
     units = {**model.units}
     units |= {f"initial.{name}": unit for name, unit in model.units.items() if name in model.coordinates}
     for name, order in model.coordinates.items():
@@ -74,4 +75,6 @@ def _units(model: Model, records: Sequence[Record]) -> dict[str, str]:
             units[f"process_noise.{name}"] = f"{model.units[name]}/s^{order - 0.5:g}"
     for record in records:
         units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in model.output_names}
+    units |= {f"noise.{name}": "" for name, form in forms(problem.noise).items() if form.log}
+    units |= {f"noise.{name}.time": "s" for name, noise in problem.noise.items() if is_coloured(noise)}
     return units

@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 from scipy.special import chdtrc
 
+from probsysid.model.noise import AnyNoise, level_of
 from probsysid.model.priors import Prior
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
 def find_doubts(
     errors: Sequence[Float[np.ndarray, "_sample output"]],
     outputs: Sequence[str],
-    noise: Mapping[str, Prior],
+    noise: Mapping[str, AnyNoise],
     fixed_steps: bool,
 ) -> list[str]:
     """Sentences about prediction errors that contradict the model or the given noise, over all records."""
@@ -138,7 +139,7 @@ def find_doubts(
     for index, values in enumerate(errors):
         for output, column in zip(outputs, values.T, strict=True):
             name = output if len(errors) == 1 else f"{output} of record {index}"
-            found[name] = (analyse(column), noise.get(output))
+            found[name] = (analyse(column), level_of(noise[output]) if output in noise else None)
     fixed = {name: level for name, (_, level) in found.items() if not isinstance(level, dist.Distribution | None)}
     known = {name: residuals for name, (residuals, _) in found.items() if residuals is not None}
     return doubts(known, fixed, fixed_steps=fixed_steps)
