@@ -181,6 +181,21 @@ def test_if_the_address_is_no_longer_valid_nonlinear_benchmarks_downloads(
     assert files() == sorted(CONTENT)
 
 
+def test_a_benchmark_may_be_a_single_file() -> None:
+    content = b"both angles"
+    with serving(content) as behaviour:
+        address = f"{behaviour.address.rstrip('/')}/angles.mat"
+        source = data.Source(
+            "pendulum", "pendulum", {"angles.mat": hashlib.sha256(content).hexdigest()}, "A. Author", address
+        )
+        assert (data.download(source) / "angles.mat").read_bytes() == content
+        assert files() == ["angles.mat"]
+    unreachable = replace(source, folder="elsewhere")
+    advice = r"get angles\.mat from http://.*/angles\.mat, put them into FOLDER/elsewhere/"
+    with pytest.raises(InputError, match=advice):
+        data.download(unreachable)
+
+
 def test_without_a_network_the_message_says_what_to_do() -> None:
     with pytest.raises(InputError, match=r"Connection refused.*nonlinearbenchmark\.org.*set PROBSYSID_DATA=FOLDER"):
         data.download(SOURCE)

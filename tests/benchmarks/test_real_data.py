@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import probsysid as ps
-from probsysid.benchmarks import bouc_wen, emps, silverbox
+from probsysid.benchmarks import bouc_wen, emps, pendulum, silverbox, tanks
 from probsysid.benchmarks.case import CaseStudy, ScoringProtocol
 from probsysid.benchmarks.laplace_limit import limits
 from probsysid.benchmarks.run import run
@@ -49,6 +49,21 @@ def test_published_parameters_reproduce_the_emps_files() -> None:
     assert score(protocol(study, "closed_loop"), emps.JANOT) < 5e-6
     assert score(protocol(study, "baseline"), emps.JANOT) == pytest.approx(0.586e-3, abs=0.0005e-3)
     assert score(protocol(study, "open_loop"), emps.JANOT) == pytest.approx(8.4e-3, abs=0.05e-3)
+
+
+def test_the_authors_constants_reproduce_the_swings_of_the_pendulum() -> None:
+    study = pendulum.study(variant="viscous")
+    # 5.9 and 8.4 mrad from the first row of each validation piece; half a unit of the last digit
+    assert score(protocol(study, "validation_phi1"), pendulum.AUTHORS) == pytest.approx(5.9e-3, abs=0.05e-3)
+    assert score(protocol(study, "validation_phi2"), pendulum.AUTHORS) == pytest.approx(8.4e-3, abs=0.05e-3)
+    assert study.record.samples == -(-26 * 2667 // pendulum.EVERY)
+
+
+def test_least_squares_constants_reproduce_the_tanks() -> None:
+    """Posterior means under output error leave 0.196 V on the training record, their noise level."""
+    found = {"k1": 0.0788, "k2": 0.0658, "k3": 0.112, "k4": 0.0317, "ko": 0.295, "k5": 0.995}
+    found |= {"l1": -0.00781, "l2": -0.0143, "d": 0.0693, "noise.level": 0.196}
+    assert score(protocol(tanks.study(), "validation"), found) == pytest.approx(0.25, abs=0.015)
 
 
 @pytest.mark.parametrize(

@@ -71,27 +71,47 @@ def test_the_error_names_the_sample() -> None:
 
 
 def test_one_island_lost() -> None:
-    """Islands are independent samplers; one without particles has no posterior."""
+    """It is refilled from the others; on request, it is an error, so that finer steps can be tried first."""
     target = PROBLEM.target()
     first = np.asarray(target.sample_prior(jax.random.key(0), SAMPLER.particles))
     mine = {tuple(vector) for vector in first[:, : SAMPLER.population_size].T}
     target = broken(lambda theta: np.array([tuple(vector) in mine for vector in theta.T]), 0)
     with pytest.raises(SamplingError, match="the particles of an island are lost at sample 0"):
-        ibis.step(ibis.start(target, SAMPLER, 0), target, SAMPLER)
+        ibis.step(ibis.start(target, SAMPLER, 0), target, SAMPLER, refill=False)
+    run, step = ibis.step(ibis.start(target, SAMPLER, 0), target, SAMPLER)
+    assert step.rejuvenations[0].refilled == 1
+    assert np.all(np.isfinite(run.log_likelihood))
 
 
 @pytest.mark.parametrize("alive", [2, 3])
 def test_too_few_particles_to_fit_a_proposal(alive: int) -> None:
-    """Three points span no ellipsoid in three dimensions, though the jitter makes one of them."""
+    """Three points span no ellipsoid in three dimensions; where no walk leads away from them, that is the end."""
     target, sampler = PROBLEM.target(), replace(SAMPLER, islands=1)
     first = np.asarray(target.sample_prior(jax.random.key(0), sampler.particles))
     # one half of the island keeps one, the other the rest
     chosen = [*range(alive - 1), sampler.population_size]
     mine = {tuple(first[:, n]) for n in chosen}
     target = broken(lambda theta: np.array([tuple(vector) not in mine for vector in theta.T]), 0)
-    with pytest.raises(SamplingError, match=r"have collapsed at sample 0: .* covariance is singular") as caught:
+    with pytest.raises(SamplingError, match=rf"have collapsed at sample 0: {alive} different ones are left") as caught:
         ibis.step(ibis.start(target, sampler, 0), target, sampler)
     assert caught.value.sample == 0
+
+
+def test_few_particles_walk_away_from_each_other() -> None:
+    """Two are left for three quantities: a walk with the covariance of all prior draws diversifies them."""
+    target, sampler = PROBLEM.target(), replace(SAMPLER, islands=1)
+    first = np.asarray(target.sample_prior(jax.random.key(0), sampler.particles))
+    lost = {tuple(vector) for vector in first.T[2:]}
+    target = broken(lambda theta: np.array([tuple(vector) in lost for vector in theta.T]), 0)
+    run, step = ibis.step(ibis.start(target, sampler, 0), target, sampler)
+    assert step.rejuvenations[0].kind == "random walk"
+    assert step.rejuvenations[0].unique > 0.5 * sampler.particles
+    while run.samples < target.samples:
+        run, _ = ibis.step(run, target, sampler)
+    exact = PROBLEM.exact
+    mean = run.flat_theta @ run.normalised_weights
+    # later moves have forgotten the beginning; an effective number of 50 at the very least
+    assert np.all(np.abs(mean - exact.mean[-1]) < 4 * np.sqrt(np.diag(exact.covariance[-1]) / 50))
 
 
 def test_a_prior_that_is_not_finite() -> None:

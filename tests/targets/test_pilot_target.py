@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import probsysid as ps
 from probsysid.model.problem import Problem
+from probsysid.odefilter.runge_kutta import MOST_WRITTEN_OUT
 from probsysid.parallel.threads import Threads
 from probsysid.posterior.simulate import simulate
 from probsysid.targets.batch_target import BatchTarget
@@ -66,3 +69,24 @@ def test_energies_are_those_of_simulated_outputs(intersample: str, irregular: bo
 def test_a_motion_without_error_is_no_pilot_of_a_model_with_error() -> None:
     assert applies(problem(1))
     assert not applies(problem(1, process_noise={"x": ps.dist.HalfNormal(1.0)}))
+
+
+def test_a_model_of_many_terms_has_the_same_energies() -> None:
+    """Its program would not compile with the stages of a step written out."""
+    names = [f"a{i}" for i in range(40)]
+    many = ps.Model(
+        {"x": 2},
+        lambda s, u, p: {"x": u.force - s.dx - s.x + sum(p[n] * jnp.sin((i + 1) * s.x) for i, n in enumerate(names))},
+    )
+    assert many.operations > MOST_WRITTEN_OUT > MODEL.operations
+    random = np.random.default_rng(3)
+    data = ps.Record({"force": random.standard_normal(20)}, {"x": random.standard_normal(20)}, dt=0.1)
+    priors = {name: ps.dist.Normal(0.0, 0.1) for name in names}
+    asked = Problem.make(many, priors, {"x": 0.3}, [{"x": 0.2, "dx": 0.0}], {})
+    target = PilotTarget.of(BatchTarget(asked, ps.Solver(), (data,), 4, Threads(cores=1)), substeps=2)
+    theta = 0.1 * random.standard_normal((40, 4))
+    _, likelihood, energy = target.sweep(theta, target.samples)
+    start = np.repeat([[0.2], [0.0]], 4, axis=1)
+    outputs, _, _ = simulate(many, dict(zip(names, theta, strict=True)), start, data, steps=2)
+    expected = stats.norm.logpdf(data.outputs["x"], outputs["x"], 0.3).sum(axis=1)
+    np.testing.assert_allclose(likelihood - energy, expected, rtol=1e-10)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from probsysid._internal.errors import InputError, SamplingError
 from probsysid._internal.validation import check_seed, choose
-from probsysid.benchmarks import bouc_wen, emps, silverbox
+from probsysid.benchmarks import bouc_wen, emps, pendulum, silverbox, tanks
 from probsysid.benchmarks.case import CaseStudy
 from probsysid.benchmarks.data import VARIABLE, locate
 from probsysid.benchmarks.result import Failure, write_results
@@ -23,6 +23,8 @@ CASES: Cases = {
     "bouc-wen": (bouc_wen.study, ("bouc-wen",)),
     "silverbox": (silverbox.study, tuple(silverbox.EQUATIONS)),
     "emps": (emps.study, tuple(emps.EQUATIONS)),
+    "pendulum": (pendulum.study, tuple(pendulum.EQUATIONS)),
+    "tanks": (tanks.study, tuple(tanks.EQUATIONS)),
 }
 """The function that makes the study of a case, and the case's models; the paper's model comes first."""
 

@@ -18,7 +18,10 @@ def register(app: typer.Typer) -> None:
 
 def benchmark(
     case: Annotated[
-        str, typer.Argument(help="bouc-wen, silverbox, emps, or all: every case with all its models and methods")
+        str,
+        typer.Argument(
+            help="bouc-wen, silverbox, emps, pendulum, tanks, or all: every case with all its models and methods"
+        ),
     ],
     method: Annotated[
         str | None,
@@ -41,7 +44,7 @@ def benchmark(
     run_batch(case, method, model, BatchOptions(particles, seed, data, out, json, again))
 
 
-def data(name: Annotated[str, typer.Argument(help="bouc-wen, silverbox, emps, or all")]) -> None:
+def data(name: Annotated[str, typer.Argument(help="bouc-wen, silverbox, emps, pendulum, tanks, or all")]) -> None:
     """Download a benchmark's files into the cache (or PROBSYSID_DATA), check them, and say whom to cite."""
     if name != ALL:
         choose("benchmark", name, {**SOURCES, ALL: None})

@@ -27,13 +27,18 @@ VARIABLE = "PROBSYSID_DATA"
 
 @dataclass(frozen=True)
 class Source:
-    """The files of one benchmark (name -> SHA-256), the citation, and the address of the published archive."""
+    """The files of one benchmark (name -> SHA-256), the citation, and the address of the published archive, or of its
+    only file."""
 
     name: str
     folder: str
     files: dict[str, str]
     citation: str
     address: str
+
+    @property
+    def is_archive(self) -> bool:
+        return self.address.rpartition("/")[-1] not in self.files
 
 
 SOURCES = {
@@ -69,8 +74,30 @@ SOURCES = {
         "Identification Benchmarks",
         "https://docs.google.com/uc?export=download&id=1zwoXYa9-3f8NQ0ohzmjpF7UxbNgRTHkS",
     ),
+    "tanks": Source(
+        "tanks",
+        "tanks",
+        {"dataBenchmark.csv": "ef2388ed822f3aef4aa80d6b0f2b466dd80b361786b3eafc7a2957c31ea323a7"},
+        "M. Schoukens, P. Mattsson, T. Wigren, J.P. Noël: Cascaded tanks benchmark combining soft and hard "
+        "nonlinearities, 2016 Workshop on Nonlinear System Identification Benchmarks (4TU.ResearchData, doi "
+        "10.4121/12960104)",
+        "https://data.4tu.nl/file/d4810b78-6cdd-48fe-8950-9bd601e5f47f/3b697e42-01a4-4979-a370-813a456c36f5",
+    ),
+    "pendulum": Source(
+        "pendulum",
+        "pendulum",
+        {
+            "DoublePendulumDataForParameterEstimation.mat": (
+                "4bf9e4006aa83b2b003295ac1b1946717eec87d76873834d6248683aca419902"
+            )
+        },
+        "K. Kaheman, U. Fasel, J.J. Bramburger, B. Strom, J.N. Kutz, S.L. Brunton: The experimental multi-arm pendulum "
+        "on a cart, 2022 (github.com/dynamicslab/MultiArm-Pendulum, MIT licence)",
+        "https://raw.githubusercontent.com/dynamicslab/MultiArm-Pendulum/f307b41f16fe48b283f7589694c144d87912ed58/"
+        "ParameterEstimation/DoublePendulum/DoublePendulumDataForParameterEstimation.mat",
+    ),
 }
-"""Addresses as in nonlinear-benchmarks 1.0.1."""
+"""Addresses of archives as in nonlinear-benchmarks 1.0.1; that of the pendulum is the file itself."""
 
 
 def cache_folder() -> Path:
@@ -140,10 +167,11 @@ def download(benchmark: str | Source) -> Path:
         files = _fetch(source, archive, Path(fresh))
         # verified or not, it is no longer needed: after a failed check the next download has to start over
         archive.unlink(missing_ok=True)
-        for path in files:
-            if path.name in source.files:
-                check(path, source.files[path.name])
-                _install(path, place, source.files[path.name])
+        wanted = [path for path in files if path.name in source.files]
+        for path in wanted:  # all of them first: a wrong one leaves nothing
+            check(path, source.files[path.name])
+        for path in wanted:
+            _install(path, place, source.files[path.name])
     return locate(source)
 
 
@@ -162,11 +190,14 @@ def _fetch(source: Source, archive: Path, fresh: Path) -> list[Path]:
     """The unpacked files of the archive, or of nonlinear-benchmarks' own download if the address is no longer valid."""
     try:
         transfer(source.address, archive)
-    except urllib.error.HTTPError:
-        pass
+    except urllib.error.HTTPError as error:
+        if not source.is_archive:
+            raise _not_downloaded(source, error) from None
     except OSError as error:
         raise _not_downloaded(source, error, "What has arrived is kept: run the command again to go on.") from None
     else:
+        if not source.is_archive:
+            return [archive.rename(fresh / next(iter(source.files)))]
         try:
             return _unpacked(source, fresh / "ours", url=archive.as_uri())
         except Exception:  # not an archive: an error page of the server, perhaps
@@ -178,10 +209,10 @@ def _fetch(source: Source, archive: Path, fresh: Path) -> list[Path]:
 
 
 def _not_downloaded(source: Source, error: Exception, advice: str = "") -> InputError:
+    origin = "nonlinearbenchmark.org" if source.is_archive else source.address
     return InputError(
         f"downloading {source.name} failed ({error}). {advice}{' ' if advice else ''}Without a network, get "
-        f"{', '.join(source.files)} from nonlinearbenchmark.org, put them into FOLDER/{source.folder}/ and set "
-        f"{VARIABLE}=FOLDER."
+        f"{', '.join(source.files)} from {origin}, put them into FOLDER/{source.folder}/ and set {VARIABLE}=FOLDER."
     )
 
 
@@ -195,8 +226,11 @@ def _unpacked(source: Source, place: Path, **options: str) -> list[Path]:
         "bouc-wen": not_splitted_benchmarks.BoucWen,
         "silverbox": nonlinear_benchmarks.Silverbox,
         "emps": nonlinear_benchmarks.EMPS,
+        "tanks": nonlinear_benchmarks.Cascaded_Tanks,
     }
     with redirect_stdout(sys.stderr):  # it prints its progress; standard output is for our results
         found = loaders[source.name](data_file_locations=True, dir_placement=str(place), **options)
-    paths = [Path(item) for item in ([found] if isinstance(found, str) else found)]
-    return [file for path in paths for file in (path.iterdir() if path.is_dir() else [path]) if file.is_file()]
+    folders = {
+        path if path.is_dir() else path.parent for path in map(Path, [found] if isinstance(found, str) else found)
+    }
+    return [file for folder in folders for file in folder.iterdir() if file.is_file()]

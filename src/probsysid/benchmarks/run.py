@@ -60,7 +60,7 @@ class Outcome:
 
     def draws(self, count: int) -> dict[str, Float[np.ndarray, " draw"]]:
         """Parameters of equally weighted draws."""
-        return _parameters(self.study, self.posterior, draw_indices(self.posterior.weights, count))
+        return _parameters(self.posterior, draw_indices(self.posterior.weights, count))
 
     @property
     def result(self) -> RunResult:
@@ -145,7 +145,7 @@ def run(
             notice=evolution.note,
         )
     counted = np.flatnonzero(posterior.weights > NEGLIGIBLE / len(posterior.weights))
-    parameters = _parameters(study, posterior, counted)
+    parameters = _parameters(posterior, counted)
     scores = {p.name: p.rmse(parameters, posterior.weights[counted]) for p in study.protocols}
     return Outcome(study, method, seed, posterior, evolution, scores, _bands(study, posterior), limits(study))
 
@@ -182,14 +182,15 @@ def machine() -> str:
     return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
-def _parameters(study: CaseStudy, posterior: Posterior, chosen: np.ndarray) -> dict[str, Float[np.ndarray, " draw"]]:
-    return {name: posterior.values[name][chosen] for name in study.priors}
+def _parameters(posterior: Posterior, chosen: np.ndarray) -> dict[str, Float[np.ndarray, " draw"]]:
+    """Everything that was inferred: a protocol may estimate its initial state with the noise level."""
+    return {name: value[chosen] for name, value in posterior.values.items()}
 
 
 def _bands(study: CaseStudy, posterior: Posterior) -> dict[str, Band]:
     """Predicted measurements on each protocol, with process noise, and with noise where the output has any."""
     chosen = draw_indices(posterior.weights, min(BAND_DRAWS, len(posterior.weights)))
-    parameters, forces = _parameters(study, posterior, chosen), process_noise_of(posterior, chosen)
+    parameters, forces = _parameters(posterior, chosen), process_noise_of(posterior, chosen)
     levels = noise_levels(posterior, chosen)
     exact = np.zeros(len(chosen))
     return {p.name: p.band(parameters, forces, levels.get(p.output, exact)) for p in study.protocols}

@@ -14,7 +14,15 @@ from probsysid.smc.options import Sampler
 
 
 def check_arguments(
-    model: Any, priors: Any, noise: Any, process_noise: Any, solver: Any, sampler: Any, executor: Any, seed: Any
+    model: Any,
+    priors: Any,
+    noise: Any,
+    process_noise: Any,
+    varies: Any,
+    solver: Any,
+    sampler: Any,
+    executor: Any,
+    seed: Any,
 ) -> None:
     """Raise unless the arguments that `identify` and `Identifier` share are of the right kinds."""
     check_not_traced()
@@ -23,6 +31,8 @@ def check_arguments(
     for name, value in (("noise", noise), ("process_noise", process_noise)):
         if value is not None:
             check_mapping(name, value, "{'position': 0.1}" if name == "noise" else "{'x': 0.1}")
+    if varies is not None:
+        check_mapping("varies", varies, "{'k': dist.HalfNormal(0.05)}")
     check_kind("solver", solver, Solver, "make one with probsysid.Solver(...)")
     check_kind("sampler", sampler, Sampler, "make one with probsysid.Sampler(...)")
     if executor is not None:

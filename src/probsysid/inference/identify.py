@@ -27,11 +27,12 @@ from probsysid.model.noise import AnyNoise, check_records, forms, quantities, wi
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
+from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.stoppable import stoppable
-from probsysid.posterior.diagnostics.residuals import find_doubts
+from probsysid.posterior.diagnostics.advice import find_doubts
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
 from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_process_noise
@@ -71,6 +72,7 @@ def identify(
     solver: Solver = Solver(),
     sampler: Sampler = Sampler(),
     process_noise: Mapping[str, Prior] | None = None,
+    varies: Mapping[str, Variation] | None = None,
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -93,6 +95,9 @@ def identify(
         sampler: settings of the sampling.
         process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
             or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
+        varies: parameters that differ between records, with a prior or a number for their spread: the sd from record to
+            record of log k for a positive parameter (0.05 is 5 %), of k in its own unit for any other.  Listed: `k`
+            (common), `k.spread`, `k[0]`, `k[1]`, ...  `"separate"`: unrelated values with the parameter's prior.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
         checkpoint: a file in which the run is saved from time to time; if it exists, the run resumes from it.
@@ -100,9 +105,9 @@ def identify(
         notice: called after every range of samples with the state of the run and what the step did.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
     """
-    check_arguments(model, priors, noise, process_noise, solver, sampler, executor, seed)
+    check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed)
     records = checked_records(record)
-    problem = _problem(model, records, priors, noise, initial, process_noise or {})
+    problem = _problem(model, records, priors, noise, initial, process_noise or {}, varies or {})
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
@@ -149,7 +154,8 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
             raise error or SamplingError(UNFINISHED.format(where=target.describe(run.samples), sampler=sampler))
     if not found.sampling.trusted:
         warnings.warn(found.sampling.verdict, SamplingWarning, stacklevel=3)
-    doubts = find_doubts(found.errors, problem.model.output_names, problem.noise, solver.substeps != "auto")
+    theta, weights = found.run.flat_theta, found.run.normalised_weights
+    doubts = find_doubts(found.errors, problem, records, theta, weights, solver.substeps != "auto")
     for sentence in doubts:
         warnings.warn(sentence, ModelWarning, stacklevel=3)
     seconds = clock.perf_counter() - began
@@ -250,7 +256,7 @@ def _check_sampling(run: IBISState, target: BatchTarget, seed: int) -> SamplingC
     values = scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
     by_population = {name: value.reshape(run.log_weights.shape) for name, value in values.items()}
     evidence = run.evidence_by_population
-    agreement = check_populations(by_population, run.log_weights, evidence)
+    agreement = check_populations(by_population, run.log_weights, evidence, run.shared_error)
     log_target = LogTarget(target.at(run.level) if target.adaptive else target, run.log_weights.size)
     sample = fitted_sample(run.flat_theta, run.normalised_weights, log_target, np.random.default_rng([seed, 8]))
     if sample is None:
@@ -351,10 +357,12 @@ def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed
     """A text that changes whenever the same seed would give other numbers."""
     given: dict[Any, Prior] = {**problem.priors, **quantities(problem.noise)}
     given |= {f"process_noise.{k}": v for k, v in problem.process_noise.items()}
+    given |= {f"{k}.spread": v for k, v in problem.varies.items() if not isinstance(v, str)}
     for r, initial in enumerate(problem.initials):
         given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
     words += [f"noise of {k}: {form}" for k, form in forms(problem.noise).items()]
+    words += [f"{k}: {v}" for k, v in problem.varies.items() if isinstance(v, str)]
     settings = (repr(solver), repr(replace(sampler, recover=True, budget=1.0, seconds=None)), str(seed))
     numbers = exact_numbers(list(given.values()))
     return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
@@ -367,6 +375,7 @@ def _problem(
     noise: Mapping[str, AnyNoise] | None,
     initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None,
     process_noise: Mapping[str, Prior],
+    varies: Mapping[str, Variation],
 ) -> Problem:
     for record in records:
         model.check_inputs(record.input_names)
@@ -378,4 +387,5 @@ def _problem(
     levels = with_levels(noise or {}, model.output_names, records)
     check_records(levels, records)
     initials = checked_initials(initial, len(records))
-    return Problem.make(model, priors, levels, initials, with_default_priors(model, priors, records, process_noise))
+    forces = with_default_priors(model, priors, records, process_noise)
+    return Problem.make(model, priors, levels, initials, forces, varies)

@@ -42,6 +42,7 @@ from probsysid.model.model import Model
 from probsysid.model.noise import AnyNoise, check_data
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem
+from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
@@ -89,8 +90,9 @@ class Identifier:
     """A posterior that is updated with every sample.
 
     Args:
-        model, priors, noise, initial, solver, sampler, process_noise, seed, executor: as for `identify`; noise levels
-            have to be given as numbers or priors, since there are no data yet to guess from.
+        model, priors, noise, initial, solver, sampler, process_noise, varies, seed, executor: as for `identify`; noise
+            levels have to be given as numbers or priors, since there are no data yet to guess from.  A stream is one
+            record: what varies has one value in it, and its spread stays at its prior.
         dt: sampling interval.
         intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
     """
@@ -107,10 +109,11 @@ class Identifier:
         solver: Solver = Solver(),
         sampler: Sampler = Sampler(),
         process_noise: Mapping[str, Prior] | None = None,
+        varies: Mapping[str, Variation] | None = None,
         seed: int = 0,
         executor: Executor | None = None,
     ):
-        check_arguments(model, priors, noise, process_noise, solver, sampler, executor, seed)
+        check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed)
         check_mapping("noise", noise, "{'position': 0.1}")
         check_mapping("initial", initial, "{'x': 0.0, 'dx': 0.0}")
         if not is_real(dt) or not 0 < dt < float("inf"):
@@ -122,7 +125,7 @@ class Identifier:
         for name in model.output_names:
             if name not in noise:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
-        problem = Problem.make(model, priors, noise, [initial], process_noise)
+        problem = Problem.make(model, priors, noise, [initial], process_noise, varies)
         particles, executor = sampler.particles, executor or default_executor()
         stream = StreamTarget(problem, solver, particles, executor, float(dt), intersample)
         run = ibis.start(stream, sampler, int(seed), first_level(stream))

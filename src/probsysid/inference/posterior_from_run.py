@@ -62,13 +62,17 @@ def posterior_from_run(
         settings=settings,
         setup=Setup((problem, solver)),
         records=records,
+        shared_error=run.shared_error,
     )
 
 
 def _units(problem: Problem, records: Sequence[Record]) -> dict[str, str]:
-    """Units of parameters, initial values and noise levels by name."""
+    """Units of parameters, initial values and noise levels by name; a relative spread has none."""
     model = problem.model
     units = {**model.units}
+    for varying in problem.space.varying:
+        if not varying.relative and varying.name in units:
+            units[varying.spread_name] = units[varying.name]
     units |= {f"initial.{name}": unit for name, unit in model.units.items() if name in model.coordinates}
     for name, order in model.coordinates.items():
         if name in model.units:

@@ -95,7 +95,7 @@ def recover(
         budget.spent += cheap.spent / price
         say("sampling from there")
         run, step = temper_from(MeteredTarget(finest, budget), adapted.density, sampler, seed, level)
-    except (BudgetSpent, DegenerateParticles, SamplingError):
+    except (BudgetSpent, DegenerateParticles, SamplingError, np.linalg.LinAlgError):
         return None
     return Recovery(replace(run, work=budget.spent), step, tuple(modes), adapted)
 

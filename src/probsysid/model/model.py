@@ -172,6 +172,11 @@ class Model:
         recorded = ("_dynamics_program", "_outputs_program")
         return {name: value for name, value in self.__dict__.items() if name not in recorded}
 
+    @property
+    def operations(self) -> int:
+        """Operations that one evaluation of the dynamics takes."""
+        return len(self._dynamics_program.jaxpr.eqns)
+
     @cached_property
     def dynamics_sparsity(self) -> SparsityPattern:
         """Which physical components the equation of each coordinate can depend on."""

@@ -25,6 +25,7 @@ from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
 from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.packed_tree import TreeSpec
+from probsysid.model.varying import VaryingParameter
 
 Theta = Float[Array, "dimension particle"]
 """Particles in unconstrained coordinates."""
@@ -82,15 +83,19 @@ class PriorSite:
         return jnp.sum(self.prior.log_prob(value)) + jacobian
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["sites"], meta_fields=[])
+@partial(jax.tree_util.register_dataclass, data_fields=["sites", "varying"], meta_fields=[])
 @dataclass(frozen=True, eq=False)
 class ParameterSpace:
     """All priors together: sampling, density and names of the particles."""
 
     sites: tuple[PriorSite, ...]
+    varying: tuple[VaryingParameter, ...] = ()
+    """Parameters with values around a common one, whose sites are those of deviations."""
 
     @classmethod
-    def from_priors(cls, priors: Mapping[QuantityName, dist.Distribution]) -> "ParameterSpace":
+    def from_priors(
+        cls, priors: Mapping[QuantityName, dist.Distribution], varying: tuple[VaryingParameter, ...] = ()
+    ) -> "ParameterSpace":
         """Check the priors and lay them out one after the other."""
         sites: list[PriorSite] = []
         start = 0
@@ -104,15 +109,16 @@ class ParameterSpace:
             site = PriorSite(name, prior, start)
             sites.append(site)
             start += site.size
-        return cls(tuple(sites))
+        return cls(tuple(sites), varying)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without cached values: compiled functions and tree structures cannot be pickled."""
-        return {"sites": self.sites}
+        return {"sites": self.sites, "varying": self.varying}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Also from files of versions that stored cached values."""
         object.__setattr__(self, "sites", state["sites"])
+        object.__setattr__(self, "varying", state.get("varying", ()))
 
     @property
     def dimension(self) -> int:
@@ -121,8 +127,13 @@ class ParameterSpace:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The name of every quantity; those with a joint prior one by one."""
-        return tuple(n for site in self.sites for n in (site.name if isinstance(site.name, tuple) else (site.name,)))
+        """The name of every quantity; those with a joint prior one by one, and values by record for deviations."""
+        by_record: dict[QuantityName, tuple[str, ...]] = {v.deviations_name: v.record_names for v in self.varying}
+        return tuple(
+            name
+            for site in self.sites
+            for name in by_record.get(site.name, site.name if isinstance(site.name, tuple) else (site.name,))
+        )
 
     def values(self, theta: Float[Numbers, "dimension particle"]) -> dict[str, Array]:
         """Constrained values by name, in the order in which the priors were given; particle axis last."""
@@ -179,7 +190,13 @@ class ParameterSpace:
                 result.update({name: value[i] for i, name in enumerate(site.name)})
             else:
                 result[site.name] = value
-        return result
+        return self.resolved(result)
+
+    def resolved(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Values by site with those of the records in place of deviations; the particle axis, if any, is last."""
+        for parameter in self.varying:
+            values = parameter.resolved(values)
+        return values
 
     def log_prior_of_one(self, free: FreeVector) -> Float[Array, ""]:
         """Log density of one particle in unconstrained coordinates."""

@@ -1,7 +1,7 @@
 """The inference problem: a model with priors, noise, initial values and process noise, checked and laid out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from probsysid.model.noise import AnyNoise, NoiseNames, check_positive, checked_
 from probsysid.model.parameter_space import ParameterSpace
 from probsysid.model.particle import Particle
 from probsysid.model.priors import Prior, Priors
+from probsysid.model.varying import Variation, VaryingParameter, check_variations, record_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,7 @@ class Problem:
     noise: Mapping[str, AnyNoise]
     initials: Sequence[Mapping[str, Prior]]
     process_noise: Mapping[str, Prior]
+    varies: Mapping[str, Variation] = field(default_factory=dict)
 
     @classmethod
     def make(
@@ -38,12 +40,14 @@ class Problem:
         noise: Mapping[str, AnyNoise],
         initials: Sequence[Mapping[str, Prior]],
         process_noise: Mapping[str, Prior] | None,
+        varies: Mapping[str, Variation] | None = None,
     ) -> "Problem":
         """Check every name and kind before anything compiles."""
         process_noise = dict(process_noise or {})
         _check_priors(model, priors)
         noise = checked_noise(noise, model.output_names)
         _check_forces(process_noise, tuple(model.coordinates))
+        check_variations(model, priors, varies or {})
         for initial in initials:
             check_initial_names(model, initial)
             for name in model.physical_names:
@@ -53,7 +57,7 @@ class Problem:
                     )
                 if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
                     gaussian_moments(name, initial[name])
-        return cls(model, dict(priors), noise, [dict(i) for i in initials], process_noise)
+        return cls(model, dict(priors), noise, [dict(i) for i in initials], process_noise, dict(varies or {}))
 
     @cached_property
     def space(self) -> ParameterSpace:
@@ -62,7 +66,14 @@ class Problem:
         Gaussian initial values are sampled as well: inside the filter they would be conditioned on the ODE, which
         would inform them where it should not (docs/decisions.md).
         """
-        sampled: dict[Any, Any] = {n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
+        sampled: dict[Any, Any] = {}
+        for given, prior in self.priors.items():
+            if isinstance(prior, dist.Distribution):
+                sampled |= dict.fromkeys(self._sites_of(given), prior)
+        for varying in self._varying:
+            if isinstance(self.varies[varying.name], dist.Distribution):
+                sampled[varying.spread_name] = self.varies[varying.name]
+            sampled[varying.deviations_name] = dist.Normal(np.zeros(varying.records), 1.0)
         sampled |= {n: p for n, p in quantities(self.noise).items() if isinstance(p, dist.Distribution)}
         sampled |= {f"process_noise.{n}": p for n, p in self.process_noise.items() if isinstance(p, dist.Distribution)}
         for r, initial in enumerate(self.initials):
@@ -71,7 +82,27 @@ class Problem:
                     sampled[self.initial_name(r, name)] = prior
         if not sampled:
             raise InputError("there is nothing to identify: every parameter, noise level and initial value is fixed.")
-        return ParameterSpace.from_priors(sampled)
+        return ParameterSpace.from_priors(sampled, self._varying)
+
+    def _sites_of(self, name: Any) -> tuple[Any, ...]:
+        """The names under which the prior of a parameter is sampled."""
+        if isinstance(name, tuple) or not isinstance(self.varies.get(name), str):
+            return (name,)
+        return tuple(record_value(name, record) for record in range(len(self.initials)))
+
+    @property
+    def _varying(self) -> tuple[VaryingParameter, ...]:
+        """Parameters with values around a common one."""
+        priors: dict[Any, Any] = dict(self.priors)
+        return tuple(
+            VaryingParameter.of(name, priors[name], spread, len(self.initials))
+            for name, spread in self.varies.items()
+            if not isinstance(spread, str)
+        )
+
+    def parameter_name(self, record: int, parameter: str) -> str:
+        """The name of a parameter's value on one record."""
+        return record_value(parameter, record) if parameter in self.varies else parameter
 
     def initial_name(self, record: int, component: str) -> str:
         """The name of a sampled initial value in tables."""
@@ -81,7 +112,7 @@ class Problem:
         """The roles of the quantities for one record."""
         model = self.model
         return QuantityRoles(
-            parameters=model.parameter_names,
+            parameters=tuple((name, self.parameter_name(record, name)) for name in model.parameter_names),
             noise=tuple(names_of(name, self.noise.get(name)) for name in model.output_names),
             initial=tuple(self.initial_name(record, name) for name in model.physical_names),
             process_noise=self._process_noise_names,
@@ -111,7 +142,8 @@ class Problem:
 class QuantityRoles:
     """The role of each quantity in the filter, by name."""
 
-    parameters: tuple[str, ...]
+    parameters: tuple[tuple[str, str], ...]
+    """The model's name of each parameter, and the quantity that is its value on this record."""
     noise: tuple[str | NoiseNames, ...]
     """By output: the name of the level, or those of all quantities where the noise is not plainly Gaussian."""
     initial: tuple[str, ...]
@@ -120,7 +152,7 @@ class QuantityRoles:
 
     def particle(self, values: Mapping[str, Scalar]) -> Particle:
         return Particle(
-            parameters={name: values[name] for name in self.parameters},
+            parameters={name: values[quantity] for name, quantity in self.parameters},
             noise=[values[given] if isinstance(given, str) else given.of(values) for given in self.noise],
             initial_mean=[values[name] for name in self.initial],
             initial_sd=[jnp.zeros(()) for _ in self.initial],

@@ -23,12 +23,13 @@ def encode_model(model: Model) -> dict[str, Any]:
         "inputs": list(model.input_names),
         "outputs": list(model.output_names),
     }
-    written = _equations(model)
+    written = equations_of(model)
     if written is not None:
         texts = {
             "equations": {name: equation.text for name, equation in written.equations.items()},
             "measured": {name: equation.text for name, equation in written.outputs.items()},
             "channels": list(written.inputs),
+            "let": {name: equation.text for name, equation in written.let.items()},
         }
         return {**names, "texts": texts}
     try:
@@ -38,7 +39,7 @@ def encode_model(model: Model) -> dict[str, Any]:
         return {**names, "left_out": str(error)}
 
 
-def _equations(model: Model) -> ModelEquations | None:
+def equations_of(model: Model) -> ModelEquations | None:
     """The equations of a model that was made of texts."""
     found, other = (getattr(function, "__self__", None) for function in (model.dynamics, model.outputs))
     return found if isinstance(found, ModelEquations) and found is other else None
@@ -78,7 +79,8 @@ def _written(data: dict[str, Any]) -> tuple[ModelFunction, ModelFunction]:
     texts = data["texts"]
     equations = {name: parse(text) for name, text in texts["equations"].items()}
     outputs = {name: parse(text) for name, text in texts["measured"].items()}
-    written = ModelEquations(data["coordinates"], equations, outputs, tuple(texts["channels"]))
+    let = {name: parse(text) for name, text in texts.get("let", {}).items()}
+    written = ModelEquations(data["coordinates"], equations, outputs, tuple(texts["channels"]), let)
     return written.dynamics, written.measured
 
 

@@ -19,7 +19,7 @@ from probsysid.odefilter.smoothing.backward_kernels import GaussianPath
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK
 from probsysid.odefilter.smoothing.trajectory import filter_chunks
 from probsysid.posterior.initial_states import own_states
-from probsysid.posterior.particle_values import output_noise, parameters_of, process_noise_of
+from probsysid.posterior.particle_values import Parameters, output_noise, process_noise_of
 from probsysid.posterior.simulate import Forces, IntervalInputs, Simulation, outputs_at, over_interval
 
 if TYPE_CHECKING:
@@ -31,27 +31,31 @@ STARTS = 256
 States = Float[np.ndarray, "component particle"]
 
 
-def last_states(posterior: "Posterior", index: int, chosen: Int[np.ndarray, " particle"], seed: int) -> States:
+def last_states(
+    posterior: "Posterior", index: int, chosen: Int[np.ndarray, " particle"], parameters: Parameters, seed: int
+) -> States:
     """A draw of each particle's state at the last sample of a training record, given all its samples."""
     start = own_states(posterior, index, chosen).values
     random = np.random.default_rng([seed, 8])
     last: States | None = None
-    for _, states in _filtered(posterior, posterior.records[index], start, chosen, random):
+    for _, states in _filtered(posterior, posterior.records[index], start, chosen, parameters, random):
         last = states[-1]
     assert last is not None
     return last
 
 
-def steps_ahead(posterior: "Posterior", simulation: Simulation, start: States, ahead: int, seed: int) -> Simulation:
+def steps_ahead(
+    posterior: "Posterior", simulation: Simulation, start: States, parameters: Parameters, ahead: int, seed: int
+) -> Simulation:
     """Outputs at each sample predicted from the data up to `ahead` samples before; the first ones from the start."""
     record, chosen, steps = simulation.record, simulation.chosen, simulation.steps
     model = posterior.setup.problem.model
     random = np.random.default_rng([seed, 8])
     outputs = {name: values.copy() for name, values in simulation.outputs.items()}
     inputs = IntervalInputs.of(model, record, steps)
-    parameters, forces = parameters_of(posterior, chosen), process_noise_of(posterior, chosen)
+    forces = process_noise_of(posterior, chosen)
     program = _ahead_program(model, steps, ahead)
-    for first, states in _filtered(posterior, record, start, chosen, random):
+    for first, states in _filtered(posterior, record, start, chosen, parameters, random):
         for place in range(0, len(states), STARTS):
             part = states[place : place + STARTS]
             begin = first + place
@@ -67,14 +71,19 @@ def steps_ahead(posterior: "Posterior", simulation: Simulation, start: States, a
 
 
 def _filtered(
-    posterior: "Posterior", record: Record, start: States, chosen: Int[np.ndarray, " particle"], random: Any
+    posterior: "Posterior",
+    record: Record,
+    start: States,
+    chosen: Int[np.ndarray, " particle"],
+    parameters: Parameters,
+    random: Any,
 ) -> Any:
     """Draws of the state at samples given the data up to each, (sample, component, particle), range by range."""
     problem, solver = posterior.setup.problem, posterior.setup.solver
     ode_filter = as_array_filter(solver.ode_filter(problem.model, record.jump_order))
     forces, noise = process_noise_of(posterior, chosen), output_noise(posterior, chosen)
     particles = Particle(
-        parameters={name: jnp.asarray(value) for name, value in parameters_of(posterior, chosen).items()},
+        parameters={name: jnp.asarray(value) for name, value in parameters.items()},
         noise=[jax.tree.map(jnp.asarray, noise[name]) for name in problem.model.output_names],
         initial_mean=[jnp.asarray(value) for value in start],
         initial_sd=[jnp.zeros(len(chosen)) for _ in start],

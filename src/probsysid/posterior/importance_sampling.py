@@ -122,6 +122,7 @@ def _with_draws(
         theta=fresh.theta,
         weights=weights,
         evidence_by_population=evidence,
+        shared_error=0.0,
         sampling=check_populations(by_part, logs, evidence),
         settings=replace(
             settings,

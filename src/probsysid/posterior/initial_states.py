@@ -18,7 +18,7 @@ from probsysid.model.initial_state import check_initial_names, gaussian_moments
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior
 from probsysid.posterior.initial_estimate import InitialPrior, estimate_states
-from probsysid.posterior.particle_values import output_noise, parameters_of, process_noise_of
+from probsysid.posterior.particle_values import Parameters, output_noise, parameters_of, process_noise_of
 from probsysid.posterior.simulate import simulate
 
 if TYPE_CHECKING:
@@ -58,9 +58,11 @@ def initial_states(
     initial: Initial,
     samples: int | None,
     chosen: Int[np.ndarray, " particle"],
+    parameters: Parameters,
     seed: int,
 ) -> InitialStates:
-    """The states from which the chosen particles start on a record; the arguments are those of `Posterior.simulate`."""
+    """The states from which the chosen particles start on a record, with their parameters on it; the other arguments
+    are those of `Posterior.simulate`."""
     if isinstance(initial, Mapping):
         return _given(posterior.setup.problem.model, initial, len(chosen), seed)
     if initial is not None and not (isinstance(initial, str) and initial == ESTIMATE):
@@ -69,7 +71,7 @@ def initial_states(
     index = trained_from_the_same_start(posterior, record) if initial is None else None
     if index is not None:
         return own_states(posterior, index, chosen)
-    return _estimated(posterior, record, samples, chosen, seed)
+    return _estimated(posterior, record, samples, chosen, parameters, seed)
 
 
 def own_states(posterior: "Posterior", index: int, chosen: Int[np.ndarray, " particle"]) -> InitialStates:
@@ -118,6 +120,7 @@ def _estimated(
     record: Record,
     samples: int | None,
     chosen: Int[np.ndarray, " particle"],
+    parameters: Parameters,
     seed: int,
 ) -> InitialStates:
     model = posterior.setup.problem.model
@@ -133,7 +136,7 @@ def _estimated(
         )
     values = estimate_states(
         model,
-        parameters_of(posterior, chosen),
+        parameters,
         output_noise(posterior, chosen),
         process_noise_of(posterior, chosen),
         first,
@@ -153,7 +156,8 @@ def _expected_states(posterior: "Posterior", seed: int) -> InitialPrior:
         start = own_states(posterior, index, chosen).values
         found.append(start)
         if index < len(posterior.records):
-            outputs, _, _ = simulate(states_model, parameters_of(posterior, chosen), start, posterior.records[index])
+            parameters = parameters_of(posterior, chosen, index, seed)
+            outputs, _, _ = simulate(states_model, parameters, start, posterior.records[index])
             found.append(np.stack(list(outputs.values())).reshape(len(start), -1))
     states = np.concatenate(found, axis=1)
     states = states[:, np.all(np.isfinite(states), axis=0)]

@@ -1,7 +1,8 @@
 """What particles of a posterior give the model: parameters, noise levels and process noise, fixed ones included."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -12,16 +13,45 @@ if TYPE_CHECKING:
 
 Chosen = Int[np.ndarray, " draw"]
 
+NEW_RECORD = 10
+"""Number of the random stream from which values on new records are drawn."""
 
-def parameters_of(posterior: "Posterior", chosen: Chosen) -> dict[str, Float[np.ndarray, "*_shape draw"]]:
-    """The model's parameters."""
+
+Parameters = dict[str, Float[np.ndarray, "*_shape draw"]]
+
+
+def parameters_of(posterior: "Posterior", chosen: Chosen, record: int | None, seed: int) -> Parameters:
+    """The model's parameters on a training record, or on a new one: then those that vary between records are drawn
+    around each particle's common value with its spread."""
     problem = posterior.setup.problem
-    return {
-        name: posterior.values[name][..., chosen]
-        if name in posterior.values
-        else np.repeat(np.asarray(problem.priors[name], dtype=float)[..., None], len(chosen), axis=-1)
-        for name in problem.model.parameter_names
-    }
+    fresh = {} if record is not None else _drawn_parameters(posterior, chosen, seed)
+    found: Parameters = {}
+    for name in problem.model.parameter_names:
+        quantity = name if record is None else problem.parameter_name(record, name)
+        if name in fresh:
+            found[name] = fresh[name]
+        elif quantity in posterior.values:
+            found[name] = posterior.values[quantity][..., chosen]
+        else:
+            value = np.asarray(dict(problem.priors)[name], dtype=float)
+            found[name] = np.repeat(value[..., None], len(chosen), axis=-1)
+    return found
+
+
+def _drawn_parameters(posterior: "Posterior", chosen: Chosen, seed: int) -> Parameters:
+    """A value for each particle of every parameter that varies, as on one more record."""
+    problem = posterior.setup.problem
+    priors: dict[Any, Any] = dict(problem.priors)
+    varying = {parameter.name: parameter for parameter in problem.space.varying}
+    values = {name: value[..., chosen] for name, value in posterior.values.items()}
+    found: Parameters = {}
+    for number, name in enumerate(problem.varies):
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), NEW_RECORD), number)
+        if name in varying:
+            found[name] = np.asarray(varying[name].value(values, jax.random.normal(key, (len(chosen),))))
+        else:
+            found[name] = np.asarray(priors[name].sample(key, (len(chosen),)), dtype=float)
+    return found
 
 
 def process_noise_of(posterior: "Posterior", chosen: Chosen) -> dict[str, Float[np.ndarray, " draw"]]:

@@ -66,6 +66,8 @@ class Posterior:
     setup: Setup = Setup()
     """The problem and the solver."""
     records: tuple[Record, ...] = ()
+    shared_error: float = 0.0
+    """Standard error of the log evidence that all populations share, since one was refilled from the others."""
     errors: tuple[Float[np.ndarray, "_sample output"], ...] = ()
     """One-step prediction errors in units of their standard deviation, for each record; empty for a stream."""
     doubts: tuple[str, ...] = ()
@@ -86,7 +88,7 @@ class Posterior:
         derived = {
             "columns": scalars(self.values),
             "log_evidence": float(log_mean_exp(self.evidence_by_population)),
-            "log_evidence_error": evidence_error(self.evidence_by_population),
+            "log_evidence_error": evidence_error(self.evidence_by_population, self.shared_error),
             "ess": ess_of_weights(self.weights),
             "verdict": "" if self.check is None else self.check.verdict,
             "sampling_verdict": "" if self.sampling is None else self.sampling.verdict,
@@ -148,6 +150,7 @@ class Posterior:
         *,
         initial: Initial = None,
         initial_samples: int | None = None,
+        experiment: int | None = None,
         process_noise: bool = True,
         particles: int | None = None,
         skip: int | None = None,
@@ -162,6 +165,9 @@ class Posterior:
                 from. `"estimate"` determines each particle's state from the first samples. By default it is the
                 particle's own initial state where the record begins like a training record, and otherwise estimated.
             initial_samples: number of samples for the estimate; by default 50, or a quarter of a short record.
+            experiment: index of the training record from the same experiment, whose values parameters that vary between
+                records then have. By default a training record that begins alike; on any other record each particle
+                has new values, drawn around its common ones with its spread.
             process_noise: draw the white-noise forces of a model that has process noise.
             particles: use this many equally weighted draws instead of all particles.
             skip: samples at the start to leave out of scores, such as a transient; by default those of the estimate.
@@ -169,7 +175,7 @@ class Posterior:
             seed: of everything that is drawn.
         """
         return predict.simulate_posterior(
-            self, record, initial, initial_samples, process_noise, particles, skip, steps, seed
+            self, record, initial, initial_samples, experiment, process_noise, particles, skip, steps, seed
         )
 
     def predict(
@@ -180,11 +186,12 @@ class Posterior:
         ahead: int | None = None,
         initial: Initial = None,
         initial_samples: int | None = None,
+        experiment: int | None = None,
         particles: int | None = None,
         seed: int = 0,
     ) -> xr.Dataset:
-        """Predicted measurements on a record: mean, sd and a band that counts parameters, initial state, process noise
-        and measurement noise.
+        """Predicted measurements on a record: mean, sd and a band that counts parameters and their variation between
+        records, initial state, process noise and measurement noise.
 
         For outputs that were measured, the attribute `<output>_coverage` is the share of samples within the band.
 
@@ -194,10 +201,11 @@ class Posterior:
             ahead: predict each sample from the data up to this many samples before it; by default in free run.
             initial: as in `simulate`.
             initial_samples: as in `simulate`.
+            experiment: as in `simulate`.
             particles: use this many equally weighted draws instead of all particles.
             seed: of everything that is drawn.
         """
-        return predict.predict(self, record, level, ahead, initial, initial_samples, particles, seed)
+        return predict.predict(self, record, level, ahead, initial, initial_samples, experiment, particles, seed)
 
     def forecast(
         self, record: Record, *, level: float = 0.9, particles: int | None = None, seed: int = 0

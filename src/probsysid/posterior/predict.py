@@ -14,14 +14,14 @@ from jaxtyping import Float, Int
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.statistics import weighted_quantile
-from probsysid._internal.validation import check_count, check_kind, check_level, check_seed
+from probsysid._internal.validation import check_count, check_index, check_kind, check_level, check_seed
 from probsysid.data.record import Record
 from probsysid.model.noise import NoiseValues
 from probsysid.posterior.ahead import last_states, steps_ahead
 from probsysid.posterior.draws import draw_indices
-from probsysid.posterior.initial_states import Initial, InitialStates, initial_states
+from probsysid.posterior.initial_states import Initial, InitialStates, initial_states, trained_from_the_same_start
 from probsysid.posterior.noise_draws import noisy_outputs
-from probsysid.posterior.particle_values import output_noise, parameters_of, process_noise_of
+from probsysid.posterior.particle_values import Parameters, output_noise, parameters_of, process_noise_of
 from probsysid.posterior.simulate import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def simulate_posterior(
     record: Record,
     initial: Initial,
     initial_samples: int | None,
+    experiment: int | None,
     process_noise: bool,
     particles: int | None,
     skip: int | None,
@@ -73,8 +74,9 @@ def simulate_posterior(
         check_count("steps", steps)
     chosen, weights = _chosen(posterior, particles, len(posterior.weights))
     posterior.setup.problem.model.check_inputs(record.input_names)
-    start = initial_states(posterior, record, initial, initial_samples, chosen, seed)
-    return _free_run(posterior, record, start, chosen, weights, process_noise, skip, steps, seed)
+    parameters = _parameters_on(posterior, record, experiment, chosen, seed)
+    start = initial_states(posterior, record, initial, initial_samples, chosen, parameters, seed)
+    return _free_run(posterior, record, start, chosen, parameters, weights, process_noise, skip, steps, seed)
 
 
 def predict(
@@ -84,6 +86,7 @@ def predict(
     ahead: int | None,
     initial: Initial,
     initial_samples: int | None,
+    experiment: int | None,
     particles: int | None,
     seed: int,
 ) -> xr.Dataset:
@@ -95,10 +98,11 @@ def predict(
         check_count("ahead", ahead)
     chosen, weights = _chosen(posterior, particles, max(MOST_NUMBERS // record.samples, 2))
     posterior.setup.problem.model.check_inputs(record.input_names)
-    start = initial_states(posterior, record, initial, initial_samples, chosen, seed)
-    simulation = _free_run(posterior, record, start, chosen, weights, True, None, None, seed)
+    parameters = _parameters_on(posterior, record, experiment, chosen, seed)
+    start = initial_states(posterior, record, initial, initial_samples, chosen, parameters, seed)
+    simulation = _free_run(posterior, record, start, chosen, parameters, weights, True, None, None, seed)
     if ahead is not None:
-        simulation = steps_ahead(posterior, simulation, start.values, ahead, seed)
+        simulation = steps_ahead(posterior, simulation, start.values, parameters, ahead, seed)
     return _dataset(posterior, simulation, level, ahead, seed)
 
 
@@ -110,8 +114,10 @@ def forecast(posterior: "Posterior", record: Record, level: float, particles: in
     index = _continued(posterior, record)
     chosen, weights = _chosen(posterior, particles, max(MOST_NUMBERS // record.samples, 2))
     posterior.setup.problem.model.check_inputs(record.input_names)
-    start = InitialStates(last_states(posterior, index, chosen, seed), "the state at the end of training", 1)
-    simulation = _free_run(posterior, record, start, chosen, weights, True, None, None, seed)
+    parameters = parameters_of(posterior, chosen, index, seed)
+    last = last_states(posterior, index, chosen, parameters, seed)
+    start = InitialStates(last, "the state at the end of training", 1)
+    simulation = _free_run(posterior, record, start, chosen, parameters, weights, True, None, None, seed)
     return _dataset(posterior, simulation, level, None, seed)
 
 
@@ -140,11 +146,25 @@ def _drawn_moments(
     return mean, weights @ (noisy - mean) ** 2
 
 
+def _parameters_on(
+    posterior: "Posterior", record: Record, experiment: int | None, chosen: Int[np.ndarray, " particle"], seed: int
+) -> Parameters:
+    """The chosen particles' parameters on a record: those of the training record of the same experiment, or new ones
+    where they vary between records."""
+    if experiment is None:
+        experiment = trained_from_the_same_start(posterior, record)
+    else:
+        count = len(posterior.setup.problem.initials)
+        experiment = check_index("experiment", experiment, count) % count
+    return parameters_of(posterior, chosen, experiment, seed)
+
+
 def _free_run(
     posterior: "Posterior",
     record: Record,
     start: InitialStates,
     chosen: Int[np.ndarray, " particle"],
+    parameters: Parameters,
     weights: Float[np.ndarray, " particle"],
     process_noise: bool,
     skip: int | None,
@@ -152,7 +172,7 @@ def _free_run(
     seed: int,
 ) -> Simulation:
     forces = process_noise_of(posterior, chosen) if process_noise else {}
-    model, parameters = posterior.setup.problem.model, parameters_of(posterior, chosen)
+    model = posterior.setup.problem.model
     outputs, taken, error = simulate(model, parameters, start.values, record, steps, forces, seed)
     skip = start.used if skip is None else skip
     return Simulation(record, outputs, weights, taken, error, skip, start.origin, chosen)

@@ -271,20 +271,31 @@ def outputs_at(model: Model, state: Any, inputs: Any, parameters: Any) -> Any:
     return jnp.stack(model.measured(physical, highest, list(inputs), parameters))
 
 
+NODES, WEIGHTS = (0.0, 0.5, 0.5, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)
+"""Classical Runge-Kutta of order four: where its stages are evaluated, and how much each counts."""
+
+
 def over_interval(
     model: Model, steps: int, state: Any, parameters: Any, inputs: IntervalInputs, forces: Forces, place: Any
 ) -> Any:
-    """The state at the end of an interval; `place` is the number of its first step, for the random forces."""
+    """The state at the end of an interval; `place` is the number of its first step, for the random forces.
+
+    The stages of a step are a loop: written out, XLA fuses them, and the program of an equation that reads its state in
+    many terms grows with their number to the fourth power (docs/decisions.md).
+    """
     rate = partial(first_order_rates, model)
     ends, length = jnp.concatenate([inputs.before[None], inputs.grid]), inputs.length
 
+    nodes, weights = jnp.asarray(NODES), jnp.asarray(WEIGHTS)
+
     def step(j: Any, state: Any) -> Any:
-        left, middle, right = ends[2 * j], ends[2 * j + 1], ends[2 * j + 2]
-        k1 = rate(state, left, parameters)
-        k2 = rate(state + 0.5 * length * k1, middle, parameters)
-        k3 = rate(state + 0.5 * length * k2, middle, parameters)
-        k4 = rate(state + length * k3, right, parameters)
-        state = state + length / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        def stage(i: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+            latest, total = carry
+            latest = rate(state + nodes[i] * length * latest, ends[2 * j + (i + 1) // 2], parameters)
+            return latest, total + weights[i] * latest
+
+        nothing = jnp.zeros_like(state)
+        state = state + length * lax.fori_loop(0, len(NODES), stage, (nothing, nothing))[1]
         return state + kicks(model, forces, place + j, length) if forces.levels else state
 
     return lax.fori_loop(0, steps, step, state)

@@ -69,7 +69,7 @@ def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int)
     """Smoothed states of a posterior on a training record; the arguments are those of `Posterior.states`."""
     if not posterior.records:
         raise InputError("this posterior has no records, which states need; load it with records=...")
-    check_index("record", record, len(posterior.records))
+    record = check_index("record", record, len(posterior.records)) % len(posterior.records)
     check_count("draws", draws)
     check_seed(seed)
     problem, solver, data = posterior.setup.problem, posterior.setup.solver, posterior.records[record]

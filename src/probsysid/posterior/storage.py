@@ -72,6 +72,7 @@ def to_dataset(posterior: "Posterior") -> xr.Dataset:
         "rejuvenations": json.dumps([list(r) for r in history.rejuvenations]),
         "rebased": json.dumps([[samples, list(e)] for samples, e in history.rebased.items()]),
         "names": json.dumps(list(posterior.values)),
+        "shared_error": posterior.shared_error,
     }
     attributes["setup"] = json.dumps(posterior.setup.data())
     records, arrays = _record_arrays(posterior.records)
@@ -151,6 +152,7 @@ def _fields(dataset: xr.Dataset) -> dict[str, Any]:
         "theta": dataset["theta"].values,
         "weights": dataset["weights"].values,
         "evidence_by_population": dataset["evidence_by_population"].values,
+        "shared_error": float(dataset.attrs.get("shared_error", 0.0)),
         "history": History(dataset.sizes["island"], *pieces, rejuvenations, rebased),
         "settings": RunSettings(**{f.name: record[f.name] for f in fields(RunSettings) if f.name in record}),
         "errors": tuple(

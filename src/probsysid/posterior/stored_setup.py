@@ -22,8 +22,8 @@ def encode_setup(problem: Problem, solver: Solver) -> dict[str, Any]:
     """Data for a problem and its solver.  What is code, and not data, is left out, and the data say why."""
     data: dict[str, Any] = {"model": encode_model(problem.model)}
     try:
-        parts = (problem.priors, problem.noise, list(problem.initials), problem.process_noise, solver)
-        names = ("priors", "noise", "initials", "process_noise", "solver")
+        parts = (problem.priors, problem.noise, list(problem.initials), problem.process_noise, problem.varies, solver)
+        names = ("priors", "noise", "initials", "process_noise", "varies", "solver")
         return data | {name: SETTINGS.encode(part) for name, part in zip(names, parts, strict=True)}
     except UnstorableError as error:
         return data | {"left_out": str(error)}
@@ -53,7 +53,8 @@ def _decoded(data: dict[str, Any], model: Model | None) -> tuple[Problem, Solver
     names = ("priors", "noise", "initials", "process_noise", "solver")
     priors, noise, initials, errors, solver = (SETTINGS.decode(data[name]) for name in names)
     check_kind("solver", solver, Solver, "the file is damaged")
-    return Problem.make(found, priors, noise, initials, errors), solver
+    varies = SETTINGS.decode(data["varies"]) if "varies" in data else {}
+    return Problem.make(found, priors, noise, initials, errors, varies), solver
 
 
 def can_decode(data: dict[str, Any], model: Model | None) -> bool:

@@ -85,6 +85,9 @@ def prior_descriptions(problem: Problem) -> dict[str, str]:
     for site in problem.space.sites:
         for name in site.name if isinstance(site.name, tuple) else (site.name,):
             result[name] = describe_prior(site.prior)
+    for varying in problem.space.varying:
+        del result[varying.deviations_name]
+        result |= dict.fromkeys(varying.record_names, varying.describe())
     return result
 
 

@@ -37,8 +37,10 @@ def posterior_content(posterior: "Posterior", *, title: str | None = None, draws
     for index, record in enumerate(posterior.records):
         called, whole = record_name(record, index), slice(0, record.samples)
         states[index] = posterior.states(index, draws=20)
-        simulation = posterior.simulate(record, process_noise=False, particles=min(draws, len(posterior.weights)))
-        predicted = posterior.predict(record, particles=len(simulation.weights))
+        simulation = posterior.simulate(
+            record, experiment=index, process_noise=False, particles=min(draws, len(posterior.weights))
+        )
+        predicted = posterior.predict(record, experiment=index, particles=len(simulation.weights))
         scores = {
             output: {
                 "rmse": simulation.rmse(output).mean,

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from probsysid.model.varying import record_value
 from probsysid.posterior.diagnostics.residuals import analyse, verdict
+from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.storage import settings_record
 from probsysid.report.html.formatting import plain, shown, with_uncertainty
 from probsysid.report.html.rendering import InteractiveFigures
@@ -125,7 +127,12 @@ def ordered(model: ModelView) -> list[str]:
     """Names of all inferred quantities, parameters first, in the model's order."""
     names = list(model.posterior.columns)
     order = {name: i for i, name in enumerate(model.parameters)}
-    return sorted(names, key=lambda name: (order.get(name.split("[")[0], len(order)), names.index(name)))
+    return sorted(names, key=lambda name: (order.get(_parameter(name), len(order)), names.index(name)))
+
+
+def _parameter(name: str) -> str:
+    """The parameter that a quantity belongs to: itself, its values by record or entry, its spread between records."""
+    return name.split("[")[0].removesuffix(".spread")
 
 
 def parameter_table(model: ModelView) -> ParameterTable:
@@ -135,19 +142,35 @@ def parameter_table(model: ModelView) -> ParameterTable:
     for name in ordered(model):
         row = frame.loc[name]
         mean, sd, low, high = (with_uncertainty(row[key], row["sd"]) for key in ("mean", "sd", "q05", "q95"))
-        description = model.descriptions.get(name, _meaning(name))
+        description = model.descriptions.get(name, _meaning(model.posterior, name))
         rows.append(ParameterRow(name, description, mean, sd, f"{low} … {high}", row["unit"], row["flags"]))
     for name, (value, unit) in model.fixed.items():
         description = model.descriptions.get(name, "")
         rows.append(ParameterRow(name, description, plain(value), "given", "", unit, given=True))
-    return ParameterTable(rows, described=bool(model.descriptions), flagged=bool((frame["flags"] != "").any()))
+    described = bool(model.descriptions) or bool(_variations(model.posterior))
+    return ParameterTable(rows, described=described, flagged=bool((frame["flags"] != "").any()))
 
 
-def _meaning(name: str) -> str:
-    """`noise.y` -> noise of y; empty for a parameter."""
+def _meaning(posterior: Posterior, name: str) -> str:
+    """`noise.y` -> noise of y; `k[1]` -> k on record 2 if it varies; empty for a parameter."""
+    for parameter, relative in _variations(posterior).items():
+        if name == f"{parameter}.spread":
+            return f"{'relative ' if relative else ''}spread of {parameter} between records"
+        for index, record in enumerate(posterior.records):
+            if name == record_value(parameter, index):
+                return f"{parameter} on {record_name(record, index)}"
     kind, _, rest = name.partition(".")
     word = WORDS.get(kind.split("[")[0])
     return f"{word} {rest}" if rest and word else ""
+
+
+def _variations(posterior: Posterior) -> dict[str, bool]:
+    """Parameters that vary between records, and whether their spread is relative."""
+    if not posterior.setup.known:
+        return {}
+    problem = posterior.setup.problem
+    relative = {varying.name for varying in problem.space.varying if varying.relative}
+    return {name: name in relative for name in problem.varies}
 
 
 def parameters(model: ModelView, *, listed: bool) -> Parameters:
@@ -234,7 +257,8 @@ def residuals(model: ModelView, figures: InteractiveFigures) -> Sequence[OutputR
             found = analyse(innovations.mean(axis=0))
             if found is None:
                 continue
-            text = verdict(f"{output}, {record_name(record, index)}", found)
+            forced = bool(model.posterior.setup.problem.process_noise)
+            text = verdict(f"{output}, {record_name(record, index)}", found, forced)
             keys = [figures.add(plot) for plot in residual_figures(found, record)]
             parts.append(OutputResiduals(text, found.white, keys))
     return parts

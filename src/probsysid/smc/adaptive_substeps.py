@@ -71,7 +71,8 @@ def forward(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple
         return ibis.step(run, target, sampler)
     stop = milestone(run.samples)
     try:
-        after, step = ibis.step(run, target.at(run.level), sampler, stop)
+        # finer steps may keep a population alive that only a coarse integration loses
+        after, step = ibis.step(run, target.at(run.level), sampler, stop, refill=run.level == FINEST)
     except SamplingError:
         if run.level == FINEST:
             raise

@@ -13,7 +13,7 @@ from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation
 
-FORMAT = 5
+FORMAT = 6
 
 
 def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np.ndarray] | None = None) -> bytes:
@@ -28,6 +28,7 @@ def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np
         "lost": run.lost,
         "islands": run.islands,
         "level": run.level,
+        "shared_error": run.shared_error,
         "rebased": [[sample, list(evidence)] for sample, evidence in history.rebased.items()],
         "rejuvenations": [list(r) for r in history.rejuvenations],
     }
@@ -86,6 +87,7 @@ def _run(arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> tuple[IBISSt
         lost=scalars["lost"],
         islands=scalars["islands"],
         level=scalars["level"],
+        shared_error=scalars["shared_error"],
     )
     rejuvenations = [Rejuvenation(*row) for row in scalars["rejuvenations"]]
     rebased = {sample: np.array(evidence) for sample, evidence in scalars["rebased"]}

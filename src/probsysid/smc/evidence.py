@@ -38,8 +38,11 @@ class ProposalEvidence(NamedTuple):
             return ProposalEvidence(move, particles, (proposals,))
         return self._replace(proposals=(*self.proposals, proposals))
 
-    def better_than(self, product: Float[np.ndarray, " population"]) -> Float[np.ndarray, " population"]:
-        """Log evidence of each population: from the proposals if that estimate is better, else the product."""
+    def better_than(
+        self, product: Float[np.ndarray, " population"], shared_error: float = 0.0
+    ) -> Float[np.ndarray, " population"]:
+        """Log evidence of each population: from the proposals if that estimate is better, else the product, which has
+        an error that all populations share besides their spread."""
         if not self.proposals:
             return product
         ratios = np.concatenate(self.proposals, axis=-1)
@@ -47,7 +50,8 @@ class ProposalEvidence(NamedTuple):
         found = log_mean_exp(ratios)
         if not np.all(np.isfinite(found)) or proposal_ess(self.particles, ratios) < ENOUGH * self.particles.size:
             return product
-        return found if spread(found) < spread(product) else product
+        uncertainty = np.hypot(spread(product), shared_error * np.sqrt(len(product)))
+        return found if spread(found) < uncertainty else product
 
 
 def proposal_ess(particles: Ratios, proposals: ProposalRatios) -> float:
@@ -68,8 +72,9 @@ LARGE = 0.5
 """Error of a log evidence above which it is taken from the spread of the logarithms."""
 
 
-def evidence_error(by_population: Float[np.ndarray, " population"]) -> float:
-    """Standard error of the log of the mean evidence, from its spread over populations; NaN with one.
+def evidence_error(by_population: Float[np.ndarray, " population"], shared_error: float = 0.0) -> float:
+    """Standard error of the log of the mean evidence, from its spread over populations and the error that they have in
+    common since they were pooled; NaN with one population.
 
     Where populations differ by several units, one outweighs the others and the spread of their logarithms says more.
     """
@@ -78,5 +83,6 @@ def evidence_error(by_population: Float[np.ndarray, " population"]) -> float:
         return float("nan")
     relative = np.exp(by_population - np.max(by_population))
     of_mean = np.std(relative, ddof=1) / np.mean(relative) / np.sqrt(count)
-    of_logs = np.std(by_population, ddof=1) / np.sqrt(count)
-    return float(of_logs if of_logs > LARGE else of_mean)
+    finite = by_population[np.isfinite(by_population)]  # the evidence of a population without particles is zero
+    of_logs = np.std(finite, ddof=1) / np.sqrt(count) if len(finite) > 1 else 0.0
+    return float(np.hypot(of_logs if of_logs > LARGE else of_mean, shared_error))

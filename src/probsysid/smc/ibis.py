@@ -20,9 +20,11 @@ from jaxtyping import Float
 from probsysid._internal.errors import SamplingError
 from probsysid._internal.statistics import effective_sample_size, log_mean_exp
 from probsysid.smc import weights as w
+from probsysid.smc.evidence import ProposalEvidence
 from probsysid.smc.islands import by_island
 from probsysid.smc.metropolis import ParticleBatch
 from probsysid.smc.options import Sampler
+from probsysid.smc.pooling import pool
 from probsysid.smc.rejuvenate import Rejuvenation, rejuvenate
 from probsysid.smc.target import Target, sweep_by_advance
 
@@ -62,6 +64,8 @@ class IBISState:
     """Particles whose energy stopped being finite, so far."""
     level: int = 0
     """Level of accuracy at which the target is computed (`adaptive_substeps.py`)."""
+    shared_error: float = 0.0
+    """Standard error of the log evidence that all populations share since they were pooled (`pooling.py`)."""
 
     @property
     def evidence_by_population(self) -> Float[np.ndarray, " population"]:
@@ -104,7 +108,9 @@ def start(target: Target, sampler: Sampler, seed: int, level: int = 0) -> IBISSt
     )
 
 
-def step(run: IBISState, target: Target, sampler: Sampler, stop: int | None = None) -> tuple[IBISState, StepInfo]:
+def step(
+    run: IBISState, target: Target, sampler: Sampler, stop: int | None = None, *, refill: bool = True
+) -> tuple[IBISState, StepInfo]:
     """Process further samples: at most up to the next rejuvenation, or to `stop`."""
     first = run.samples
     last = min(target.limit(first), target.samples, first + run.stride, target.samples if stop is None else stop)
@@ -123,7 +129,8 @@ def step(run: IBISState, target: Target, sampler: Sampler, stop: int | None = No
     before = w.ReweightedBlock(*(values[:at] for values in weighted))
     run, info = _commit(run, before, energies[:at], state, stride=SHORTEST)
     whole = bool(even[at] >= sampler.bridge * sampler.ess)
-    run, final = temper_sample(run, target, sampler, energies[at].reshape(run.log_weights.shape), whole=whole)
+    energy = energies[at].reshape(run.log_weights.shape)
+    run, final = temper_sample(run, target, sampler, energy, whole=whole, refill=refill)
     return run, _joined(info, final)
 
 
@@ -169,11 +176,12 @@ def _joined(first: StepInfo, second: StepInfo) -> StepInfo:
 
 
 def temper_sample(
-    run: IBISState, target: Target, sampler: Sampler, energy: np.ndarray, *, whole: bool
+    run: IBISState, target: Target, sampler: Sampler, energy: np.ndarray, *, whole: bool, refill: bool = True
 ) -> tuple[IBISState, StepInfo]:
     """Process one sample that makes the weights too uneven: whole, followed by a rejuvenation, or by tempering.
 
-    On entry the run's weights are those before the sample, its filter state the one after it.
+    On entry the run's weights are those before the sample, its filter state the one after it.  A population without
+    particles is refilled from the others, or raises a `SamplingError`.
     """
     sample = run.samples
     energy = w.finite_or_lost(energy)
@@ -185,22 +193,23 @@ def temper_sample(
     while done < 1.0:
         rest = 1.0 - done
         share = rest if whole else min(w.temper(run.log_weights, batch.energy, sampler.ess), rest)
-        _check_alive(run.log_weights, batch.energy, share, target, sample)
         run = replace(run, log_weights=run.log_weights - w.tempered(batch.energy, share))
+        dead = _dead(run.log_weights, share, target.describe(sample), sample, refill=refill)
         done = 1.0 if share >= rest else done + share
         # where most particles were lost, the ESS may be below the threshold before any of the sample is weighed in
         few = w.ess_fraction(effective_sample_size(run.log_weights), sampler.population_size) < sampler.ess
         if done < 1.0 or whole or few:
             seeds = (run.seed, 1 + sample, len(rejuvenations))
-            batch, info, proposal_evidence = rejuvenate(batch, run.log_weights, target, sampler, sample, done, seeds)
-            rejuvenations.append(info)
-            summed, product = summed + log_mean_exp(run.log_weights), run.evidence_by_population
-            run = replace(
-                run,
-                base_evidence=proposal_evidence.better_than(product) if sampler.halves == 2 else product,
-                log_weights=np.zeros_like(run.log_weights),
-                work=run.work + info.work,
+            summed = summed + log_mean_exp(run.log_weights)
+            everyone, sizes = batch.theta, effective_sample_size(run.log_weights)
+            if dead:
+                run, batch = _refilled(run, batch, sampler, seeds)
+                summed = np.full_like(summed, log_mean_exp(summed))
+            batch, info, proposals = rejuvenate(
+                batch, run.log_weights, target, sampler, sample, done, seeds, everyone=everyone
             )
+            rejuvenations.append(info._replace(ess=float(sizes.sum()), refilled=dead))
+            run = _rejuvenated(run, proposals, sampler, info.work)
     run = replace(
         run,
         samples=sample + 1,
@@ -217,24 +226,51 @@ def temper_sample(
     return run, final._replace(rejuvenations=tuple(rejuvenations), rebased=run.evidence_by_island)
 
 
-def _check_alive(log_weights: np.ndarray, energy: np.ndarray, share: float, target: Target, sample: int) -> None:
-    """Raise if a population has no particle left, with the likely cause."""
-    alive = np.isfinite(log_weights - w.tempered(energy, max(share, 1e-300))).any(axis=1)
-    if alive.all() and share > 0:
-        return
-    where = target.describe(sample)
+def _rejuvenated(run: IBISState, proposals: ProposalEvidence, sampler: Sampler, work: float) -> IBISState:
+    """The run with equal weights and the better estimate of the evidence."""
+    product = run.evidence_by_population
+    found = proposals.better_than(product, run.shared_error) if sampler.halves == 2 else product
+    return replace(
+        run,
+        base_evidence=found,
+        log_weights=np.zeros_like(run.log_weights),
+        work=run.work + work,
+        shared_error=run.shared_error if found is product else 0.0,
+    )
+
+
+def _refilled(
+    run: IBISState, batch: ParticleBatch, sampler: Sampler, seeds: tuple[int, ...]
+) -> tuple[IBISState, ParticleBatch]:
+    """The run and its particles after all populations were pooled."""
+    scheme: Any = sampler.resampling
+    pooled = pool(batch, run.log_weights, run.base_evidence, scheme, np.random.default_rng([*seeds, 3]))
+    run = replace(
+        run,
+        log_weights=np.zeros_like(run.log_weights),
+        base_evidence=np.full_like(run.base_evidence, pooled.log_evidence),
+        shared_error=float(np.hypot(run.shared_error, pooled.error)),
+    )
+    return run, pooled.batch
+
+
+def _dead(log_weights: np.ndarray, share: float, where: str, sample: int, *, refill: bool) -> int:
+    """The number of populations without a particle; raises, with the likely cause, if none has one."""
+    alive = w.alive(log_weights)
     if not alive.any():
         raise SamplingError(
             f"all particles are lost at {where}: the energy of every one is not finite there. Likely causes: a prior "
-            "that reaches where the model is unstable or undefined, a step too long for the model, or units that do "
-            "not fit.",
+            "that reaches where the model is unstable or undefined, a step too long for the model, an outlier in the "
+            "data there or just before at a noise level fixed far below it, or units that do not fit.",
             sample,
         )
-    raise SamplingError(
-        f"the particles of an island are lost at {where}. Likely causes: a prior with hardly any mass where the data "
-        "are, too few particles, or a noise level fixed far too low.",
-        sample,
-    )
+    if share <= 0 or not (alive.all() or refill):
+        raise SamplingError(
+            f"the particles of an island are lost at {where}. Likely causes: a prior with hardly any mass where the "
+            "data are, too few particles, or a noise level fixed far too low.",
+            sample,
+        )
+    return int(np.sum(~alive))
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,20 @@ class ParticleBatch(NamedTuple):
             np.take_along_axis(self.log_prior, ancestors, axis=1),
         )
 
+    def copies_across(self, positions: Int[np.ndarray, " particle"]) -> "ParticleBatch":
+        """Copies of the chosen particles of all populations, filled into the populations one after the other."""
+
+        def chosen(values: np.ndarray) -> np.ndarray:
+            return values.reshape(*values.shape[:-2], -1)[..., positions].reshape(values.shape)
+
+        return ParticleBatch(
+            chosen(self.theta),
+            chosen(self.likelihood),
+            chosen(self.energy),
+            jax.tree.map(lambda leaf: np.take(np.asarray(leaf), positions, axis=-1), self.state),
+            None if self.log_prior is None else chosen(self.log_prior),
+        )
+
     def moved(self, accepted: Bool[np.ndarray, "population member"], proposed: "ParticleBatch") -> "ParticleBatch":
         """The proposed particles where they were accepted, these elsewhere."""
         flat = accepted.ravel()

@@ -41,8 +41,9 @@ class Sampler:
             `"multinomial"`.
         islands: samplers run in parallel, which share nothing but proposals; their spread gives the error of the
             evidence.
-        moved: moves are repeated until this fraction of the particles has moved ...
-        max_moves: ... or this many times.
+        moved: moves are repeated until this fraction of the particles has moved, and random walks until particles have
+            forgotten where they were ...
+        max_moves: ... or this many times; random walks that keep leading on, up to five times as many.
         bridge: a sample that takes the effective size below this fraction of the threshold is tempered.
         chain: 1, or the length of chains of the waste-free variant (Dau and Chopin 2022), which keeps every
             particle of every move.

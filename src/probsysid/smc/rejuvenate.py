@@ -12,7 +12,8 @@ from probsysid.smc import weights as w
 from probsysid.smc.evidence import ProposalEvidence
 from probsysid.smc.islands import fit_sources, group_of_population
 from probsysid.smc.metropolis import MetropolisStep, ParticleBatch, TemperedTarget, concatenate, metropolis_step
-from probsysid.smc.moves import FittedMoves, Move
+from probsysid.smc.mixing import correlation, walked_enough
+from probsysid.smc.moves import FittedMoves, Move, RandomWalk
 from probsysid.smc.options import Sampler
 from probsysid.smc.proposals import DegenerateParticles
 from probsysid.smc.target import Target
@@ -38,6 +39,8 @@ class Rejuvenation(NamedTuple):
     """The last kind of move used."""
     correction: float = 0.0
     """Change of the log evidence when it was re-estimated from proposals, noted with the last one of a sample."""
+    refilled: int = 0
+    """Populations that had lost all their particles: all were pooled."""
 
 
 class MoveStats(NamedTuple):
@@ -58,14 +61,22 @@ def rejuvenate(
     sample: int,
     share: float,
     seeds: tuple[int, ...],
+    everyone: Float[np.ndarray, "dimension population member"] | None = None,
 ) -> tuple[ParticleBatch, Rejuvenation, ProposalEvidence]:
     """Equally weighted particles with the same distribution as the weighted ones, how the moves went, and what the
-    proposals say about the evidence."""
+    proposals say about the evidence.
+
+    Where too few particles are left to fit a proposal to, they walk with the covariance of `everyone`.
+    """
     weights = w.normalise(log_weights)
     tempered = TemperedTarget(target, sample, share)
     chosen = tempered.with_log_prior(batch).copies(_ancestors(sampler, weights, seeds))
-    moving = _Moving(batch.theta, weights, tempered, sampler, seeds)
+    everyone = batch.theta if everyone is None else everyone
+    moving = _Moving(batch.theta, weights, everyone, tempered, sampler, seeds)
     moved, stats = moving.waste_free(chosen) if sampler.chain > 1 else moving.until_moved(chosen)
+    unique = len(np.unique(moved.theta[0]))
+    if unique <= len(moved.theta):
+        raise _collapsed(tempered, f"{unique} different ones are left for {len(moved.theta)} quantities")
     info = Rejuvenation(
         sample=sample,
         share=share,
@@ -73,11 +84,20 @@ def rejuvenate(
         moves=len(stats.rates),
         acceptance=float(np.mean(stats.rates)),
         moved=stats.moved,
-        unique=len(np.unique(moved.theta[0])),
+        unique=unique,
         work=float(stats.proposals * target.cost(sample + 1)),
         kind=stats.kind,
     )
     return moved, info, stats.proposal_evidence
+
+
+def _collapsed(tempered: TemperedTarget, why: str) -> SamplingError:
+    where = tempered.target.describe(tempered.sample)
+    return SamplingError(
+        f"the particles have collapsed at {where}: {why}. Likely causes: too few particles, a prior with hardly any "
+        "mass where the data are, or a noise level fixed far too low.",
+        tempered.sample,
+    )
 
 
 def _ancestors(sampler: Sampler, weights: np.ndarray, seeds: tuple[int, ...]) -> Int[np.ndarray, "population count"]:
@@ -92,18 +112,28 @@ def _ancestors(sampler: Sampler, weights: np.ndarray, seeds: tuple[int, ...]) ->
 class _Tally:
     """Counts over the moves of one rejuvenation."""
 
+    start: Float[np.ndarray, "dimension population member"]
     moved: Bool[np.ndarray, "population member"]
     rates: list[float]
+    correlations: list[float]
+    """Between positions before all moves and after each of a walk."""
     evidence: ProposalEvidence
 
     @classmethod
     def of(cls, batch: ParticleBatch) -> "_Tally":
-        return cls(np.zeros(batch.energy.shape, dtype=bool), [], ProposalEvidence())
+        return cls(batch.theta, np.zeros(batch.energy.shape, dtype=bool), [], [], ProposalEvidence())
 
     def add(self, step: MetropolisStep, move: Move) -> None:
         self.moved |= step.accepted
         self.rates.append(float(step.accepted.mean()))
         self.evidence = self.evidence.with_more(move, step.ratio, step.proposed_ratio)
+        if not move.independent:
+            self.correlations.append(correlation(self.start, step.batch.theta))
+
+    def enough(self, move: Move, sampler: Sampler) -> bool:
+        """Whether the particles have moved enough."""
+        moved = self.share >= sampler.moved or len(self.rates) >= sampler.max_moves
+        return moved and (move.independent or walked_enough(self.correlations, sampler.max_moves))
 
     @property
     def share(self) -> float:
@@ -120,19 +150,21 @@ class _Moving:
 
     theta: Float[np.ndarray, "dimension population member"]
     weights: Float[np.ndarray, "population member"]
+    everyone: Float[np.ndarray, "dimension population member"]
+    """All particles, those without weight, too."""
     tempered: TemperedTarget
     sampler: Sampler
     seeds: tuple[int, ...]
 
     def until_moved(self, batch: ParticleBatch) -> tuple[ParticleBatch, MoveStats]:
-        """Repeat moves until nearly every particle has moved."""
+        """Repeat moves until nearly every particle has moved, or walks have led far enough."""
         batch, fits = self._begin(self.sampler.move, batch)
         tally = _Tally.of(batch)
         while True:
             step = self._step(len(tally.rates), batch, fits)
             batch = step.batch
             tally.add(step, fits.move)
-            if tally.share >= self.sampler.moved or len(tally.rates) == self.sampler.max_moves:
+            if tally.enough(fits.move, self.sampler):
                 return batch, tally.stats(fits.move)
             batch, fits = self._follow(batch, fits, tally.rates[-1])
 
@@ -164,16 +196,19 @@ class _Moving:
         return batch._replace(log_proposal=fits.log_density(batch.theta)), fits
 
     def _fit(self, move: Move) -> FittedMoves:
-        """One proposal per group."""
+        """One proposal per group; where the particles with weight are too few to fit one, a random walk with the
+        covariance of all, which is shortened until it is accepted."""
+        try:
+            return self._fitted(move, self.theta, self.weights)
+        except DegenerateParticles as error:
+            even = np.full_like(self.weights, 1 / self.weights.shape[1])
+            try:
+                return self._fitted(RandomWalk() if move.independent else move, self.everyone, even)
+            except DegenerateParticles:
+                raise _collapsed(self.tempered, str(error)) from None
+
+    def _fitted(self, move: Move, theta: np.ndarray, weights: np.ndarray) -> FittedMoves:
         random = np.random.default_rng([*self.seeds, 1])
         halves = self.sampler.halves
-        try:
-            of_groups = [move.fit(random, *source) for source in fit_sources(self.theta, self.weights, halves)]
-        except DegenerateParticles as error:
-            where = self.tempered.target.describe(self.tempered.sample)
-            raise SamplingError(
-                f"the particles have collapsed at {where}: {error}. Likely causes: too "
-                "few particles, a prior with hardly any mass where the data are, or a noise level fixed far too low.",
-                self.tempered.sample,
-            ) from None
-        return FittedMoves(move, [of_groups[g] for g in group_of_population(len(self.weights), halves)])
+        of_groups = [move.fit(random, *source) for source in fit_sources(theta, weights, halves)]
+        return FittedMoves(move, [of_groups[g] for g in group_of_population(len(weights), halves)])

@@ -7,15 +7,18 @@ zero.  NumPy: the arrays are small, and nothing needs to be compiled.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from probsysid._internal.statistics import effective_sample_size, sizes_and_log_sums
 
 LogWeights = Float[np.ndarray, "population member"]
 
-BISECTIONS, PRECISE = 60, 1e-3
-"""Bisection of the tempering exponent ends at this relative precision, or after this many steps.  Any exponent is
-valid; one that is a thousandth too small costs nothing."""
+BISECTIONS, PRECISE = 1000, 1e-3
+"""Bisection of the tempering exponent ends at this relative precision, or after this many steps: enough for energies as
+large as numbers go.  Any exponent is valid; one that is a thousandth too small costs nothing."""
+
+SMALLEST = 1e-300
+"""An exponent that changes nothing but the weights of lost particles."""
 
 
 class ReweightedBlock(NamedTuple):
@@ -69,19 +72,28 @@ def weigh(log_weights: LogWeights, energies: Float[np.ndarray, "sample particle"
     return ReweightedBlock(path[1:], sizes, log_sums - np.log(log_weights.shape[-1]), lost)
 
 
+def alive(log_weights: LogWeights) -> Bool[np.ndarray, " population"]:
+    """Which populations have a particle left."""
+    return np.isfinite(log_weights).any(axis=-1)
+
+
 def temper(log_weights: LogWeights, energy: LogWeights, threshold: float) -> float:
     """The largest tempering exponent of one more energy that keeps the ESS fraction at the threshold.
 
     Lost particles are lost at any exponent above zero; where they leave too few, the threshold is relative to those
-    that are left.
+    that are left.  Populations without any are left out.
     """
     members = log_weights.shape[-1]
+    living = alive(log_weights - tempered(energy, SMALLEST))
+    log_weights, energy = log_weights[living], energy[living]
+    if not len(energy):
+        return 1.0
 
     def even(exponent: float) -> float:
         return float(ess_fraction(effective_sample_size(log_weights - tempered(energy, exponent)), members))
 
-    alive = even(1e-300)
-    wanted = threshold if alive >= threshold else threshold * alive
+    most = even(SMALLEST)
+    wanted = threshold if most >= threshold else threshold * most
 
     def enough(exponent: float) -> bool:
         return even(exponent) >= wanted

@@ -22,6 +22,7 @@ from probsysid.study.name_checks import (
     check_coordinates,
     check_disjoint,
     check_equations,
+    check_let,
     model_key,
 )
 from probsysid.study.priors import Prior
@@ -93,9 +94,11 @@ def _parse(mistakes: Mistakes, study: Study, section: ModelSection) -> ParsedMod
     else:
         coordinates, equations = section.coordinates, section.equations
         check_coordinates(mistakes, key, section)
-    bare = ModelEquations(coordinates, equations, {}, inputs)
+    bare = ModelEquations(coordinates, equations, {}, inputs, section.let)
     complete = replace(bare, outputs=_outputs(mistakes, key, section, bare, quantities, channels))
     check_disjoint(mistakes, key, bare, inputs, parameters)
+    if not check_let(mistakes, key, complete, (*bare.physical, *inputs, *parameters)):
+        return None
     check_equations(mistakes, key, complete, inputs, parameters)
     check_catalogue(mistakes, section, inputs, parameters)
     return ParsedModel(section, complete, parameters) if len(mistakes.found) == before else None
@@ -157,7 +160,8 @@ def make_candidate(
         if key in model.parameter_names
     }
     forces = with_default_priors(model, priors, records, _values(forces))
-    problem = Problem.make(model, priors, noise, initials, forces)
+    varies = {key: value for key, value in {**study.varies, **section.varies}.items() if key in equations.used}
+    problem = Problem.make(model, priors, noise, initials, forces, _values(varies))
     assert problem.space is not None  # built on first use: its errors belong here
     solver.ode_filter(model, None)
     return CandidateModel(section.name or section.catalogue or "model", equations, model, own, problem)

@@ -1,6 +1,7 @@
 """Free runs of the posterior over training and test ranges, and their scores."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,17 +113,20 @@ def _run(
     """Simulate from the first sample of the ranges to the last.
 
     A training range starts from each draw's own initial state; a test range that does not follow one starts from the
-    state that the study gives for it, or that is estimated from its first samples.
+    state that the study gives for it, or that is estimated from its first samples.  What varies between records has its
+    value on the record that was trained on, and a new one on any other.
     """
     ranges = [part for part in (train, test) if part is not None]
     first = min(part.start for part in ranges)
     record = item.record[first : max(part.stop for part in ranges)]
     count = max(2, min(draws, MOST_NUMBERS // record.samples))
     initial: Initial = None if train is not None else _given_start(posterior, item, index) or "estimate"
-    simulation = posterior.simulate(record, initial=initial, particles=count, process_noise=False)
+    experiment = None if item.train is None else index
+    run = partial(posterior.simulate, record, initial=initial, experiment=experiment, particles=count)
+    simulation = run(process_noise=False)
     simulation = disturbed = _finite(simulation)
     if posterior.setup.problem.process_noise:
-        disturbed = _finite(posterior.simulate(record, initial=initial, particles=count))
+        disturbed = _finite(run())
     left = len(simulation.weights)
     found = dict(bands(posterior, disturbed, LEVEL)) if len(disturbed.weights) else {}
     return FreeRun(item, simulation, found, _shift(train, first), _shift(test, first), count - left)

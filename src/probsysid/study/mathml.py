@@ -49,6 +49,12 @@ def output_equation(name: str, right: Equation, coordinates: Mapping[str, int]) 
     return _block(f"<mtext>{escape(name)}</mtext><mo>=</mo>{_draw(right.tree, derivatives(coordinates))}")
 
 
+def intermediate(name: str, right: Equation, coordinates: Mapping[str, int]) -> str:
+    """An intermediate expression as a block of MathML, with its name as it is drawn in the equations."""
+    parts = derivatives(coordinates)
+    return _block(f"{symbol(name, parts)}<mo>=</mo>{_draw(right.tree, parts)}")
+
+
 def inline(name: str, coordinates: Mapping[str, int]) -> str:
     """A quantity inside a sentence."""
     return f"<math>{symbol(name, derivatives(coordinates))}</math>"

@@ -5,7 +5,7 @@ from typing import Any
 
 from probsysid._internal.errors import did_you_mean
 from probsysid.model.equations import EquationError
-from probsysid.model.model_equations import ModelEquations
+from probsysid.model.model_equations import CyclicExpression, ModelEquations, check_acyclic
 from probsysid.study.catalogue import look_up
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.records import data_key
@@ -36,14 +36,38 @@ def check_coordinates(mistakes: Mistakes, key: str, section: ModelSection) -> No
 def check_disjoint(
     mistakes: Mistakes, key: str, formulas: ModelEquations, inputs: Iterable[str], parameters: Iterable[str]
 ) -> None:
-    """No name is used for two of state, input and parameter."""
+    """No name is used for two of state, input, parameter and intermediate expression."""
     seen: dict[str, str] = {}
-    kinds = (("state", (*formulas.physical, *formulas.highest)), ("input", inputs), ("parameter", parameters))
+    kinds = (
+        ("a state", (*formulas.physical, *formulas.highest)),
+        ("an input", inputs),
+        ("a parameter", parameters),
+        ("an intermediate expression", formulas.let),
+    )
     for kind, names in kinds:
         for name in names:
             if name in seen:
-                mistakes.add(key, f"{name!r} is a {seen[name]} and a {kind}; rename one.")
+                mistakes.add(key, f"{name!r} is {seen[name]} and {kind}; rename one.")
             seen[name] = kind
+
+
+def check_let(mistakes: Mistakes, key: str, formulas: ModelEquations, known: tuple[str, ...]) -> bool:
+    """Intermediate expressions use known names and each other, not themselves, and are used."""
+    before = len(mistakes.found)
+    for name, equation in formulas.let.items():
+        try:
+            equation.check_names((*known, *formulas.let))
+        except EquationError as error:
+            mistakes.add(f"{key}.let.{name}", f"{error} If it is a constant, add it to [parameters].")
+    try:
+        check_acyclic(formulas.let)
+    except CyclicExpression as error:
+        mistakes.add(f"{key}.let.{error.name}", error)
+        return False
+    for name in formulas.let:
+        if name not in formulas.let_used:
+            mistakes.add(f"{key}.let.{name}", "no equation and no output uses it.")
+    return len(mistakes.found) == before
 
 
 def check_equations(
@@ -55,7 +79,7 @@ def check_equations(
 ) -> None:
     """Every name in the equations is known, and every output depends on the state."""
     states = (*formulas.physical, *formulas.highest)
-    common = (*formulas.physical, *inputs, *parameters)
+    common = (*formulas.physical, *inputs, *parameters, *formulas.let)
     groups = (
         ("equations", formulas.equations, common),
         ("outputs", formulas.outputs, (*common, *formulas.highest)),
@@ -68,7 +92,7 @@ def check_equations(
                 text = str(error)
                 mistakes.add(f"{key}.{table}.{name}", f"{text} If it is a constant, add it to [parameters].")
                 continue
-            if table == "outputs" and not set(equation.names) & set(states):
+            if table == "outputs" and not set(formulas.names_in(equation)) & set(states):
                 text = f"{equation.text!r} does not depend on the state; write an expression of {', '.join(states)}."
                 mistakes.add(f"{key}.{table}.{name}", text)
 
@@ -94,7 +118,7 @@ def check_catalogue(
 
 
 def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]) -> None:
-    """Every parameter and input is used, and every initial value, noise and model error belongs to something."""
+    """Every parameter and input is used, and every initial value, noise and variation belongs to something."""
     if len(models) != len(study.model):
         return
     _check_parameters(mistakes, study, models)
@@ -104,11 +128,15 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
     _check_keys(mistakes, "initial", study.initial, physical, COMPONENT)
     _check_keys(mistakes, "noise", study.noise, outputs, "output")
     _check_keys(mistakes, "process_noise", study.process_noise, coordinates, "coordinate")
+    _check_keys(mistakes, "varies", study.varies, _parameters_of(study, models), "parameter")
     for section, equations in zip(study.model, models, strict=True):
         key = model_key(study, section)
         _check_keys(mistakes, f"{key}.initial", section.initial, equations.physical, COMPONENT)
         _check_keys(mistakes, f"{key}.noise", section.noise, outputs, "output")
         _check_keys(mistakes, f"{key}.process_noise", section.process_noise, tuple(equations.coordinates), "coordinate")
+        own = {**study.parameters, **section.parameters}
+        used = tuple(name for name in own if name in equations.used)
+        _check_keys(mistakes, f"{key}.varies", section.varies, used, "parameter")
     used_inputs = tuple(dict.fromkeys(name for m in models for name in m.used if name in m.inputs))
     for index, data in enumerate(study.data):
         key = data_key(study, index)
@@ -117,6 +145,13 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
             if name not in data.inputs:
                 hint = did_you_mean(name, data.inputs)
                 mistakes.add(f"{key}.inputs", f"the input {name!r} is missing; a model uses it.{hint}")
+
+
+def _parameters_of(study: Study, models: Sequence[ModelEquations]) -> tuple[str, ...]:
+    """Parameters that any model uses."""
+    pairs = zip(study.model, models, strict=True)
+    used = [n for section, m in pairs for n in {**study.parameters, **section.parameters} if n in m.used]
+    return tuple(dict.fromkeys(used))
 
 
 def _check_parameters(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]) -> None:

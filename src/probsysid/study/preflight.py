@@ -145,7 +145,8 @@ def _simulate_prior(
     values = {
         k: np.asarray(v) for k, v in problem.space.values(problem.space.sample(jax.random.key(seed), draws)).items()
     }
-    parameters = {p: values.get(p, np.full(draws, problem.priors.get(p, np.nan))) for p in model.parameter_names}
+    quantities = {p: problem.parameter_name(index, p) for p in model.parameter_names}
+    parameters = {p: values.get(q, np.full(draws, problem.priors.get(p, np.nan))) for p, q in quantities.items()}
     random = np.random.default_rng(seed)
     start = np.stack([_start(problem, values, index, n, draws, random) for n in model.physical_names])
     observer = _with_states(model)

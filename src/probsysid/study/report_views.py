@@ -6,7 +6,7 @@ from pathlib import Path
 from probsysid.model.model_equations import ModelEquations
 from probsysid.report.page import write_page
 from probsysid.report.views import Content, DataView, ModelView, RunView
-from probsysid.study.mathml import equation_of_motion, output_equation
+from probsysid.study.mathml import equation_of_motion, intermediate, output_equation
 from probsysid.study.resolve import ResolvedStudy
 from probsysid.study.results import CandidateResult, comparison, versions
 
@@ -30,10 +30,11 @@ def write_study_page(
 
 
 def typeset(formulas: ModelEquations) -> list[str]:
-    """The equations of motion and of the outputs, as MathML."""
+    """The equations of motion, of the outputs, and of the intermediate expressions in them, as MathML."""
     coordinates = formulas.coordinates
     motion = [equation_of_motion(c, coordinates[c], e, coordinates) for c, e in formulas.equations.items()]
-    return [*motion, *(output_equation(name, e, coordinates) for name, e in formulas.outputs.items())]
+    outputs = [output_equation(name, e, coordinates) for name, e in formulas.outputs.items()]
+    return [*motion, *outputs, *(intermediate(name, formulas.let[name], coordinates) for name in formulas.let_used)]
 
 
 def model_view(result: CandidateResult) -> ModelView:

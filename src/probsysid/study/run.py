@@ -126,6 +126,7 @@ def _posterior(
             solver=resolved.solver,
             sampler=resolved.sampler,
             process_noise=problem.process_noise or None,
+            varies=problem.varies or None,
             seed=resolved.study.seed,
             progress=progress,
             checkpoint=checkpoint,

@@ -15,6 +15,7 @@ from probsysid.data.readers.sample_times import SECONDS
 from probsysid.model.equations import CONSTANTS, FUNCTIONS, Equation, EquationError, parse
 from probsysid.model.model import MAX_ORDER
 from probsysid.model.process_noise_prior import AUTO
+from probsysid.model.varying import SEPARATE
 from probsysid.study.catalogue import look_up
 from probsysid.study.priors import Prior, parse_prior
 
@@ -93,10 +94,25 @@ def _force(value: Any) -> Any:
     return value if value == AUTO else _quantity(value)
 
 
+def _variation(value: Any) -> Any:
+    """The spread of a parameter between records, or "separate"."""
+    if value == SEPARATE:
+        return value
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | str)
+        or (isinstance(value, str) and "(" not in value)
+    ):
+        text = f"it must be a prior of the spread such as 'HalfNormal(0.05)', a number, or '{SEPARATE}'"
+        raise PydanticCustomError("ours", text)
+    return _quantity(value)
+
+
 Name = Annotated[str, AfterValidator(_name)]
 EquationText = Annotated[Equation, BeforeValidator(_equation)]
 Quantity = Annotated[float | Prior, BeforeValidator(_quantity)]
 Force = Annotated[float | Prior | Literal["auto"], BeforeValidator(_force)]
+Variation = Annotated[float | Prior | Literal["separate"], BeforeValidator(_variation)]
 FilePath = Annotated[str, AfterValidator(_is_path)]
 WholePositive = Annotated[int, Field(ge=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -263,10 +279,12 @@ class ModelSection(Section):
     coordinates: dict[Name, Annotated[int, Field(ge=1, le=MAX_ORDER)]] = {}
     equations: dict[str, EquationText] = {}
     outputs: dict[str, EquationText] = {}
+    let: dict[Name, EquationText] = {}
     parameters: dict[Name, Parameter] = {}
     initial: dict[str, Quantity] = {}
     noise: dict[str, Quantity] = {}
     process_noise: dict[str, Force] = {}
+    varies: dict[str, Variation] = {}
 
     @model_validator(mode="after")
     def _one_kind(self) -> "ModelSection":
@@ -332,6 +350,7 @@ class Study(Section):
     noise: dict[str, Quantity] = {}
     initial: dict[str, Quantity] = {}
     process_noise: dict[str, Force] = {}
+    varies: dict[str, Variation] = {}
     solver: SolverSection = SolverSection()
     sampler: SamplerSection = SamplerSection()
     report: ReportSection = ReportSection()

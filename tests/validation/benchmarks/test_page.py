@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from probsysid.benchmarks import emps, silverbox
-from probsysid.benchmarks.batch import METHODS
+from probsysid.benchmarks.batch import CASES, METHODS
 from probsysid.benchmarks.result import Failure
 from probsysid.benchmarks.run import save_failure
 from tests.benchmarks.runs import context, result
@@ -35,8 +34,7 @@ def test_failures_of_a_folder_are_on_the_page(tmp_path: Path) -> None:
 def test_the_page_has_the_ablation_and_the_command_that_runs_everything() -> None:
     run = {"rmse": 1e-3, "log_evidence": 5.0, "sweeps": 2.0}
     trial = {"case": "emps", "test": "closed_loop", "method": "paper", "taken": ["sampler"], "runs": [run]}
-    models = {"bouc-wen": ["bouc-wen"], "silverbox": silverbox.EQUATIONS, "emps": emps.EQUATIONS}
-    names = [(case, model, method) for case in models for model in models[case] for method in METHODS]
+    names = [(case, model, method) for case, (_, models) in CASES.items() for model in models for method in METHODS]
     runs = [PublishedRun(result(case=c, model=m, method=w), context()) for c, m, w in names]
     text = page(runs, trials=[trial])
     assert "| paper with the default's sampler | 1 | 5 | 2 |" in text

@@ -8,7 +8,8 @@ import pandas as pd
 from probsysid._internal.errors import InputError
 from probsysid._internal.validation import check_index
 from probsysid.parallel.executor import Executor
-from probsysid.posterior.diagnostics.residuals import Residuals, analyse, find_doubts
+from probsysid.posterior.diagnostics.advice import find_doubts
+from probsysid.posterior.diagnostics.residuals import Residuals, analyse
 from probsysid.posterior.diagnostics.solver_check import compare
 from probsysid.posterior.diagnostics.variance_decomposition import (
     FINER,
@@ -72,5 +73,5 @@ def _with_errors(posterior: "Posterior", executor: Executor) -> "Posterior":
     problem, solver = posterior.setup.problem, posterior.setup.solver
     target = BatchTarget(problem, solver, posterior.records, len(posterior.weights), executor)
     errors = target.one_step_errors(posterior.theta, posterior.weights)
-    found = find_doubts(errors, problem.model.output_names, problem.noise, fixed_steps=False)
+    found = find_doubts(errors, problem, posterior.records, posterior.theta, posterior.weights, fixed_steps=False)
     return replace(posterior, errors=errors, doubts=tuple(found))

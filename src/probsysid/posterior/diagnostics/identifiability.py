@@ -55,15 +55,27 @@ def find_identifiability(posterior: "Posterior") -> Identifiability:
     columns, weights = posterior.columns, posterior.weights
     marks: dict[str, list[str]] = {name: [] for name in columns}
     found: list[Combination] = []
+    families: dict[str, str] = {}
     if posterior.setup.known:
         space = posterior.setup.problem.space
         prior = _prior_columns(space)
+        families = _families(space)
         _mark_unlearnt(posterior, space, prior, marks)
-        beliefs = Beliefs.of(columns, weights, prior, posterior.settings.units)
+        told = {name: values for name, values in columns.items() if families.get(name, name) == name}
+        beliefs = Beliefs.of(told, weights, prior, posterior.settings.units)
         if posterior.ess >= LEAST_ESS:
             found = find_combinations(beliefs, LARGEST_SET if _agreed(posterior) else 2)
-    _mark_ties(correlation(columns, weights), found, marks)
+    _mark_ties(correlation(columns, weights), found, marks, families)
     return Identifiability({name: tuple(texts) for name, texts in marks.items()}, tuple(found))
+
+
+def _families(space: ParameterSpace) -> dict[str, str]:
+    """The parameter that values on records and spreads belong to: being close to it is what they are about."""
+    return {
+        name: varying.name
+        for varying in space.varying
+        for name in (varying.name, varying.spread_name, *varying.record_names)
+    }
 
 
 def correlation(
@@ -91,10 +103,15 @@ def _correlation(
 
 
 def _mark_ties(
-    correlations: Float[np.ndarray, "quantity quantity"], found: list[Combination], marks: dict[str, list[str]]
+    correlations: Float[np.ndarray, "quantity quantity"],
+    found: list[Combination],
+    marks: dict[str, list[str]],
+    families: Mapping[str, str],
 ) -> None:
-    """By the formulas with it, or by the largest correlation."""
+    """By the formulas with it, or by the largest correlation with a quantity of another family."""
     names = list(marks)
+    kin = np.array([[families.get(a, a) == families.get(b, b) for b in names] for a in names])
+    correlations = np.where(kin, 0.0, correlations)
     for i, name in enumerate(names):
         formulas = [item for item in found if name in item.members]
         if formulas:
@@ -112,8 +129,9 @@ def _mark_unlearnt(
     posterior: "Posterior", space: ParameterSpace, prior: Mapping[str, np.ndarray], marks: dict[str, list[str]]
 ) -> None:
     bounded = {site.name: site.prior.support for site in space.sites if isinstance(site.name, str) and site.size == 1}
+    expected = {varying.spread_name for varying in space.varying if varying.records == 1}
     for name, values in posterior.columns.items():
-        if name not in prior:
+        if name not in prior or name in expected:  # one record says nothing about the spread between records
             continue
         if at_prior(prior_scores(values, prior[name]), posterior.weights, _effective(posterior, name)):
             marks[name].append("at prior")
@@ -150,7 +168,7 @@ def _prior_columns(space: ParameterSpace) -> dict[str, Float[np.ndarray, " draw"
     for site, key in zip(space.sites, keys, strict=True):
         draws = np.moveaxis(np.asarray(site.prior.sample(key, (PRIOR_DRAWS,))), 0, -1)
         values |= dict(zip(site.name, draws, strict=True)) if isinstance(site.name, tuple) else {site.name: draws}
-    return scalars(values)
+    return scalars({name: np.asarray(value) for name, value in space.resolved(values).items()})
 
 
 def _at_bound(

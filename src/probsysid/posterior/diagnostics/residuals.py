@@ -4,17 +4,12 @@ Model error is not integration error.  Divided by the standard deviation that no
 the errors of a correct model are independent standard normals.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpyro.distributions as dist
 from jaxtyping import Float
 from scipy.special import chdtrc
-
-from probsysid.model.noise import AnyNoise, level_of
-from probsysid.model.priors import Prior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,67 +74,13 @@ def analyse(errors: Float[np.ndarray, " sample"]) -> Residuals | None:
     return Residuals(values, samples, correlation, float(chdtrc(lags, statistic)))
 
 
-def verdict(output: str, found: Residuals) -> str:
-    """The whiteness of an output's residuals in one sentence."""
+def verdict(output: str, found: Residuals, process_noise: bool = False) -> str:
+    """The whiteness of an output's residuals in one sentence; `process_noise` says whether the model has it."""
     spread = f"standard deviation {found.spread:.2f} (1 expected)"
     if found.white:
         return f"{output}: white as far as the data can tell (Ljung-Box p = {found.probability:.2g}); {spread}."
+    remedy = "try another model" if process_noise else "try another model or process_noise"
     return (
         f"{output}: not white (Ljung-Box p = {found.probability:.1g}); {spread}. Something is left that the model does "
-        "not explain: look at the spectrum for where, or try another model or process_noise."
+        f"not explain: look at the spectrum for where, or {remedy}."
     )
-
-
-def doubts(found: Mapping[str, Residuals], fixed_noise: Mapping[str, Prior], fixed_steps: bool = False) -> list[str]:
-    """Sentences for those outputs whose errors say that something is wrong."""
-    sentences = []
-    for output, residuals in found.items():
-        noise = fixed_noise.get(output)
-        if noise is not None and residuals.spread > TOO_WIDE:
-            sentences.append(
-                f"the noise of {output!r} is fixed at {noise:.3g}, and one-step prediction errors are "
-                f"{residuals.spread:.2g} times as large as noise and integration error allow: the posterior is far too "
-                "narrow and may be far off. Let the noise be inferred, or switch on process_noise."
-            )
-        elif residuals.probability < DOUBTFUL:
-            sentences.append(" ".join([_not_white(output, residuals), *_suspects(noise, fixed_steps)]))
-    return sentences
-
-
-def _not_white(output: str, residuals: Residuals) -> str:
-    lag = 1 + int(np.argmax(np.abs(residuals.correlation)))
-    return (
-        f"one-step prediction errors of {output!r} are not white (correlation {residuals.correlation[lag - 1]:.2f} at "
-        f"lag {lag}, Ljung-Box p = {residuals.probability:.1g}): the data disagree with the model more than noise and "
-        "integration error allow."
-    )
-
-
-def _suspects(noise: float | None, fixed_steps: bool) -> list[str]:
-    """Remedies to try, the simplest first."""
-    found = []
-    if fixed_steps:
-        found.append("The integration steps are fixed: rule them out with substeps='auto'.")
-    if noise is not None:
-        found.append(f"The noise is fixed at {noise:.3g}: far too low, that alone would do it; let it be inferred.")
-    found.append(
-        "Look at the residuals in the report, switch on process_noise, or compare with a richer model by evidence."
-    )
-    return found
-
-
-def find_doubts(
-    errors: Sequence[Float[np.ndarray, "_sample output"]],
-    outputs: Sequence[str],
-    noise: Mapping[str, AnyNoise],
-    fixed_steps: bool,
-) -> list[str]:
-    """Sentences about prediction errors that contradict the model or the given noise, over all records."""
-    found = {}
-    for index, values in enumerate(errors):
-        for output, column in zip(outputs, values.T, strict=True):
-            name = output if len(errors) == 1 else f"{output} of record {index}"
-            found[name] = (analyse(column), level_of(noise[output]) if output in noise else None)
-    fixed = {name: level for name, (_, level) in found.items() if not isinstance(level, dist.Distribution | None)}
-    known = {name: residuals for name, (residuals, _) in found.items() if residuals is not None}
-    return doubts(known, fixed, fixed_steps=fixed_steps)

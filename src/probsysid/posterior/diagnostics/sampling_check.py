@@ -145,9 +145,12 @@ def check_populations(
     values: Values,
     log_weights: Float[np.ndarray, "population member"],
     evidence: Float[np.ndarray, " population"],
-    fresh: FreshDraws | None = None,
+    shared_error: float = 0.0,
 ) -> SamplingCheck:
-    """Compare the populations of a run; `values` are the scalar quantities, `log_weights` those within populations."""
+    """Compare the populations of a run; `values` are the scalar quantities, `log_weights` those within populations.
+
+    Populations that were pooled have an error of the evidence in common: it counts as if they still differed by it.
+    """
     weights = normalise(log_weights)
     names = list(values)
     found = [_agreement(values[name], weights, log_weights) for name in names]
@@ -155,9 +158,10 @@ def check_populations(
         particles=log_weights.size,
         r_hat={name: pair[0] for name, pair in zip(names, found, strict=True)},
         ess={name: pair[1] for name, pair in zip(names, found, strict=True)},
-        evidence_spread=float(np.std(evidence, ddof=1)) if len(evidence) > 1 else float("nan"),
-        evidence_error=evidence_error(evidence),
-        fresh=fresh,
+        evidence_spread=float(np.hypot(np.std(evidence, ddof=1), shared_error * np.sqrt(len(evidence))))
+        if len(evidence) > 1
+        else float("nan"),
+        evidence_error=evidence_error(evidence, shared_error),
     )
 
 

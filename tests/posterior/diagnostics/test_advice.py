@@ -1,0 +1,165 @@
+"""Advice that works: simulated misfits, each recognised for what it is, and gone when the advice is followed.
+
+The lines for study files that the sentences offer are read from them and applied.
+"""
+
+import re
+import tomllib
+import warnings
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+import probsysid as ps
+from probsysid.model.equations import parse
+from probsysid.model.model_equations import ModelEquations
+from probsysid.model.problem import Problem
+from probsysid.posterior.diagnostics.advice import doubt
+from probsysid.posterior.diagnostics.missing_terms import PointEstimate, examine
+from probsysid.posterior.diagnostics.residuals import analyse, verdict
+from probsysid.posterior.simulate import simulate
+from probsysid.study.priors import parse_prior
+
+SAMPLES, DT, NOISE = 250, 0.2, 0.02
+STUDY: dict[str, dict[str, Any]] = {
+    "model.coordinates": {"x": 2},
+    "model.equations": {"x": "force - c*dx - k*x"},
+    "model.outputs": {"y": "x"},
+    "parameters": {"c": "LogNormal(log(0.2), 0.5)", "k": "LogNormal(0, 0.5)"},
+    "noise": {"y": "LogNormal(log(0.05), 1)"},
+    "initial": {"x": 1.0, "dx": 0.0},
+    "process_noise": {},
+}
+
+
+def model_of(study: dict[str, dict[str, Any]]) -> ps.Model:
+    equations = {name: parse(text) for name, text in study["model.equations"].items()}
+    outputs = {name: parse(text) for name, text in study["model.outputs"].items()}
+    written = ModelEquations(study["model.coordinates"], equations, outputs, ("force",))
+    return ps.Model(written.coordinates, written.dynamics, written.measured)
+
+
+def prior(value: Any) -> Any:
+    return parse_prior(value).distribution if isinstance(value, str) and "(" in value else value
+
+
+def fitted(study: dict[str, dict[str, Any]], record: ps.Record) -> ps.Posterior:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.ModelWarning)
+        return ps.identify(
+            model_of(study),
+            record,
+            {name: prior(value) for name, value in study["parameters"].items()},
+            {name: prior(value) for name, value in study["noise"].items()},
+            {name: prior(value) for name, value in study["initial"].items()},
+            process_noise={name: prior(value) for name, value in study["process_noise"].items()} or None,
+            solver=ps.Solver(substeps=2),
+            sampler=ps.Sampler(particles=128),
+        )
+
+
+def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0) -> ps.Record:
+    """A driven oscillator with something that the study leaves out."""
+    random, time = np.random.default_rng(3), DT * np.arange(SAMPLES)
+    drive = 0.6 * np.cos(0.9 * time) + 0.4 * np.sin(1.7 * time + 1.0) + 0.3 * np.cos(0.31 * time)
+    bare = ps.Record({"force": drive}, dt=DT, intersample="zoh")
+    study = deepcopy(STUDY)
+    study["model.equations"]["x"] += f" - {term}"
+    parameters = {"c": np.array([0.2]), "k": np.array([1.0])}
+    forces = {"x": np.array([force])} if force else None
+    outputs, _, _ = simulate(model_of(study), parameters, np.array([[1.0], [0.0]]), bare, 8, forces, 3)
+    values = outputs["y"][0] + drift * time + NOISE * random.standard_normal(SAMPLES)
+    return ps.Record({"force": drive}, {"y": values}, dt=DT, intersample="zoh")
+
+
+def followed(study: dict[str, dict[str, Any]], sentence: str) -> dict[str, dict[str, Any]]:
+    """The study with the lines in a sentence."""
+    changed, lines = deepcopy(study), re.findall(r"`\[([\w.]+)\] (\w+ = [^`]+)`", sentence)
+    assert lines, sentence
+    for table, line in lines:
+        changed[table] |= tomllib.loads(line)
+    return changed
+
+
+CASES = {
+    "noise": (
+        measured(),
+        {"noise": {"y": NOISE / 10}},
+        r"fixed at 0.002, .* Let the noise be inferred, in a study: `\[noise\] y = \"LogNormal",
+    ),
+    "force": (
+        measured(force=0.1),
+        {},
+        r"are not white .*: a random force is missing. Add process noise, in a study: `\[process_noise\] x = \"auto\"`",
+    ),
+    "term": (
+        measured(term="0.1*x**2"),
+        {},
+        r"A term in x\*\*2 is missing from the equation of 'x'.* x = \"force - c\*dx - k\*x \+ a\*x\*\*2\"`",
+    ),
+    "drift": (
+        measured(drift=0.01),
+        {},
+        r"A drift in time is missing from the (equation of|output) '[xy]'.*`\[model.coordinates\] clock = 1`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_each_misfit_gets_its_own_advice_and_is_gone_after_it(name: str) -> None:
+    record, changes, pattern = CASES[name]
+    study = {table: {**lines, **changes.get(table, {})} for table, lines in STUDY.items()}
+    (sentence,) = fitted(study, record).doubts
+    assert re.search(pattern, sentence), sentence
+    others = [other for key, (_, _, other) in CASES.items() if key != name]
+    assert not any(re.search(other, sentence) for other in others), sentence
+    assert fitted(followed(study, sentence), record).doubts == ()
+
+
+def test_a_model_with_process_noise_is_not_told_to_add_it() -> None:
+    """Even where it is too small by far to account for the errors."""
+    study = {**STUDY, "process_noise": {"x": 1e-4}}
+    (sentence,) = fitted(study, measured(force=0.1)).doubts
+    assert "are not white" in sentence and "process_noise" not in sentence and "richer model" in sentence
+    white = analyse(np.cumsum(np.random.default_rng(0).standard_normal(200)))
+    assert white is not None
+    assert "process_noise" in verdict("y", white) and "process_noise" not in verdict("y", white, process_noise=True)
+
+
+def test_what_is_fixed_makes_no_room_for_a_term() -> None:
+    """A cubic spring that is there, but fixed at zero, does not hide that it is needed; one that was inferred does."""
+    record = measured(term="0.3*x**3")
+    model = ps.Model(
+        {"x": 2},
+        lambda s, u, p: {"x": u.force - p.c * s.dx - p.k * s.x - p.k3 * s.x**3},
+        lambda s, u, p: {"y": s.x},
+    )
+    start = {"x": np.array(1.0), "dx": np.array(0.0)}
+
+    def errors(given: np.ndarray) -> np.ndarray:
+        values = {"c": given[:1], "k": given[1:], "k3": np.zeros(1)}
+        return simulate(model, values, np.array([[1.0], [0.0]]), record, 2)[0]["y"][0] - record.outputs["y"]
+
+    c, k = least_squares(errors, [0.2, 1.0]).x
+    values = {"c": np.array(c), "k": np.array(k), "k3": np.array(0.0)}
+    fixed = examine(model, record, PointEstimate(values, start, {"y": 0.1}, frozenset({"c", "k"})))
+    assert fixed is not None and fixed.missing is not None and not fixed.white
+    assert fixed.missing.term.text in ("x**3", "x*abs(x)") and fixed.missing.term.place == "x"
+    inferred = examine(model, record, PointEstimate(values, start, {"y": 0.1}, frozenset({"c", "k", "k3"})))
+    assert inferred is not None
+    assert inferred.missing is None or inferred.missing.term.text != "x**3"
+
+
+def test_white_errors_of_the_right_size_are_no_doubt() -> None:
+    found = analyse(np.random.default_rng(0).standard_normal(300))
+    wide = analyse(3 * np.random.default_rng(0).standard_normal(300))
+    assert found is not None and wide is not None
+    problem = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": 0.5}, [{"x": 1.0, "dx": 0.0}], None)
+    assert doubt("y", "y", found, 0.5, problem) == ""
+    assert doubt("y", "y", wide, None, problem) == ""  # inferred noise would have grown
+    sentence = doubt("y of record 1", "y", wide, 0.5, problem)
+    assert sentence.startswith("the noise of 'y of record 1' is fixed at 0.5, and prediction errors are 3")
+    assert sentence.endswith("in Python: `noise={'y': dist.LogNormal(np.log(1.5), 1)}`.")
