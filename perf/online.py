@@ -21,7 +21,7 @@ import probsysid as ps
 from probsysid.benchmarks import bouc_wen, emps, silverbox
 from probsysid.benchmarks.case import CaseStudy
 from probsysid.inference import online as module
-from probsysid.model.problem import default_noise
+from probsysid.model.noise import default_noise
 
 CASES: dict[str, Callable[[], CaseStudy]] = {
     "bouc-wen": lambda: bouc_wen.study(official=False),

@@ -22,7 +22,8 @@ import numpy as np
 import probsysid as ps
 from probsysid import dist
 from probsysid.benchmarks import silverbox
-from probsysid.inference.identify import default_noise, sample_all
+from probsysid.inference.identify import sample_all
+from probsysid.model.noise import default_noise
 from probsysid.model.problem import Problem
 from probsysid.parallel.default import default_executor
 from probsysid.posterior.simulate import simulate

@@ -16,6 +16,7 @@ from probsysid.inference.identify import identify  # noqa: E402
 from probsysid.inference.online import Identifier  # noqa: E402
 from probsysid.inference.solve import Solution, solve  # noqa: E402
 from probsysid.model.model import Model  # noqa: E402
+from probsysid.model.noise import Noise  # noqa: E402
 from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE  # noqa: E402
 from probsysid.odefilter.linearise import EKF0, EKF1  # noqa: E402
 from probsysid.odefilter.solver import Solver  # noqa: E402
@@ -33,6 +34,7 @@ __all__ = [
     "InputError",
     "Model",
     "ModelWarning",
+    "Noise",
     "Posterior",
     "QuasiMLE",
     "Record",

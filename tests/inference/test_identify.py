@@ -9,7 +9,7 @@ import pytest
 
 import probsysid as ps
 from probsysid import dist
-from probsysid.inference.identify import problem_fingerprint
+from probsysid.inference.run_fingerprint import problem_fingerprint
 from probsysid.model.problem import Problem
 from probsysid.parallel.default import default_executor
 from probsysid.targets.batch_target import BatchTarget

@@ -130,12 +130,26 @@ def joint_gaussian(
         joint.misses.extend(-(state.mean[highest] - slopes @ state.mean[physical] - value))
         joint.samples.extend([None] * len(highest))
 
+    coloured: dict[int, np.ndarray] = {}
+
+    def noise_weights(i: int, k: int) -> np.ndarray:
+        """Weights of an output's noise at a sample; coloured noise moves on from sample to sample."""
+        fresh = joint.fresh(1)[0]
+        if i not in case.correlation_time:
+            return book.noise[i] * fresh
+        if k == 0:
+            return book.noise[i] * fresh
+        memory = np.exp(-(case.time[k] - case.time[k - 1]) / case.correlation_time[i][particle])
+        return memory * coloured[i] + np.sqrt(1 - memory**2) * book.noise[i] * fresh
+
     def observe(state: Affine, k: int) -> None:
         seen = [*physical, *highest]
         value, slopes = affine(lambda x: book.measured(x, list(book.inputs[k][:, 0])), len(seen))
         for i, y in enumerate(case.outputs[k]):
+            if i in case.correlation_time or (data and not np.isnan(y)):
+                coloured[i] = noise_weights(i, k)
             if data and not np.isnan(y):
-                joint.rows.append(slopes[i] @ state.weights[seen] + book.noise[i] * joint.fresh(1)[0])
+                joint.rows.append(slopes[i] @ state.weights[seen] + coloured[i])
                 joint.misses.append(y - (value[i] + slopes[i] @ state.mean[seen]))
                 joint.samples.append(k)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import probsysid  # noqa: F401  (double precision, before JAX computes anything)
 from probsysid.model.model import Model
+from probsysid.model.noise import NoiseForm, NoiseValues
 from probsysid.model.particle import Particle
 from probsysid.odefilter.diffusion import Diffusion, QuasiMLE, unit_variances
 from probsysid.odefilter.filter import VectorisedFilter
@@ -46,6 +47,8 @@ class Case:
     substeps: int = 1
     process_noise: np.ndarray | None = None
     """(coordinate, particle)"""
+    correlation_time: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """Of coloured noise by output, (particle)."""
     linearisation: Linearisation = EKF1()
     diffusion: Diffusion = QuasiMLE()
     ode_noise: float = 0.0
@@ -85,7 +88,10 @@ class Case:
     def particle(self) -> Particle:
         return Particle(
             {name: np.asarray(value, dtype=float) for name, value in self.parameters.items()},
-            list(self.noise),
+            [
+                NoiseValues(level, None, self.correlation_time[i], NoiseForm()) if i in self.correlation_time else level
+                for i, level in enumerate(self.noise)
+            ],
             list(self.initial_mean),
             list(self.initial_sd),
             None if self.process_noise is None else list(self.process_noise),

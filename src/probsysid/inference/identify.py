@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, ModelWarning, SamplingError, SamplingWarning
 from probsysid._internal.files import locked, write_atomically
@@ -23,10 +22,11 @@ from probsysid.inference.mode_search import search_lost_modes
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
-from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerprint, model_program
+from probsysid.inference.run_fingerprint import problem_fingerprint
 from probsysid.model.model import Model
+from probsysid.model.noise import AnyNoise, check_records, with_levels
 from probsysid.model.priors import Prior, Priors
-from probsysid.model.problem import Problem, default_noise
+from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
@@ -67,7 +67,7 @@ def identify(
     model: Model,
     record: Record | Sequence[Record],
     priors: Priors,
-    noise: Mapping[str, Prior] | None = None,
+    noise: Mapping[str, AnyNoise] | None = None,
     initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None = None,
     *,
     solver: Solver = Solver(),
@@ -89,7 +89,7 @@ def identify(
         record: the data; several records share the parameters, each with its own initial state.
         priors: a distribution from `probsysid.dist` for each parameter; a number fixes it; a tuple of names has a joint
             prior.
-        noise: standard deviation of each output's noise: a number, or a prior to infer it; by default a wide one.
+        noise: standard deviation of each output's noise, a number or a prior (by default a wide one); or `Noise(...)`.
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
             One mapping for all records, or one for each.
         solver, sampler: settings of the integration and of the sampling.
@@ -363,25 +363,11 @@ def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> t
     return adjusted, adaptive_substeps.with_change(step, run, adjusted, rejuvenations)
 
 
-def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed: int, *data: Any) -> str:
-    """A text that changes whenever the same seed would give other numbers."""
-    given: dict[Any, Prior] = {**problem.priors, **{f"noise.{k}": v for k, v in problem.noise.items()}}
-    given |= {f"process_noise.{k}": v for k, v in problem.process_noise.items()}
-    given |= {f"{k}.spread": v for k, v in problem.varies.items() if not isinstance(v, str)}
-    for r, initial in enumerate(problem.initials):
-        given |= {f"initial[{r}].{k}": v for k, v in initial.items()}
-    words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
-    words += [f"{k}: {v}" for k, v in problem.varies.items() if isinstance(v, str)]
-    settings = (repr(solver), repr(replace(sampler, recover=True, budget=1.0, seconds=None)), str(seed))
-    numbers = exact_numbers(list(given.values()))
-    return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
-
-
 def _problem(
     model: Model,
     records: tuple[Record, ...],
     priors: Priors,
-    noise: Mapping[str, Prior] | None,
+    noise: Mapping[str, AnyNoise] | None,
     initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None,
     process_noise: Mapping[str, Prior],
     varies: Mapping[str, Variation],
@@ -393,7 +379,8 @@ def _problem(
             raise InputError(
                 f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
             )
-    levels = {name: default_noise(name, records) for name in model.output_names} | dict(noise or {})
+    levels = with_levels(noise or {}, model.output_names, records)
+    check_records(levels, records)
     initials = checked_initials(initial, len(records))
     forces = with_default_priors(model, priors, records, process_noise)
     return Problem.make(model, priors, levels, initials, forces, varies)

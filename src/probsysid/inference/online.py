@@ -36,9 +36,10 @@ from probsysid._internal.plain_data import Codec, UnstorableError
 from probsysid._internal.validation import check_mapping, checked_path, checked_target, is_real
 from probsysid._internal.worker import BackgroundWorker
 from probsysid.inference.argument_checks import check_arguments
-from probsysid.inference.identify import problem_fingerprint
 from probsysid.inference.posterior_from_run import posterior_from_run
+from probsysid.inference.run_fingerprint import problem_fingerprint
 from probsysid.model.model import Model
+from probsysid.model.noise import AnyNoise, check_data
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem
 from probsysid.model.varying import Variation
@@ -100,7 +101,7 @@ class Identifier:
         self,
         model: Model,
         priors: Priors,
-        noise: Mapping[str, Prior],
+        noise: Mapping[str, AnyNoise],
         initial: Mapping[str, Prior],
         dt: float,
         *,
@@ -273,6 +274,7 @@ class Identifier:
             return
         for name in model.output_names:
             fresh_outputs.setdefault(name, np.full(count, np.nan))
+        check_data(self._stream.problem.noise, fresh_outputs, " of the new ones")
         channels = {**fresh_inputs, **{f"output:{name}": values for name, values in fresh_outputs.items()}}
         with self._changing:
             self._queue.append(SampleBlock(self._end, count, channels))

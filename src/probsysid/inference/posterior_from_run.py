@@ -7,6 +7,7 @@ import numpy as np
 
 from probsysid._version import __version__
 from probsysid.data.record import Record
+from probsysid.model.noise import forms, is_coloured
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior.diagnostics.solver_check import at_level
@@ -78,4 +79,6 @@ def _units(problem: Problem, records: Sequence[Record]) -> dict[str, str]:
             units[f"process_noise.{name}"] = f"{model.units[name]}/s^{order - 0.5:g}"
     for record in records:
         units |= {f"noise.{name}": unit for name, unit in record.units.items() if name in model.output_names}
+    units |= {f"noise.{name}": "" for name, form in forms(problem.noise).items() if form.log}
+    units |= {f"noise.{name}.time": "s" for name, noise in problem.noise.items() if is_coloured(noise)}
     return units

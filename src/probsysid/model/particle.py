@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from probsysid._internal.array_types import Scalar
+from probsysid.model.noise import OutputNoise
 
 
 class Particle(NamedTuple):
     """Parameters, noise, initial state and process noise of one particle; of many, with the particle axis last."""
 
     parameters: Mapping[str, Scalar]
-    noise: list[Scalar]
-    """Standard deviation of the measurement noise of each output."""
+    noise: list[OutputNoise]
+    """Measurement noise of each output: the standard deviation where it is Gaussian."""
     initial_mean: list[Scalar]
     """Of each physical component, in physical units."""
     initial_sd: list[Scalar]

@@ -12,16 +12,13 @@ import numpyro.distributions as dist
 from probsysid._internal.array_types import Scalar
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_finite
-from probsysid.data.record import Record
 from probsysid.model.initial_state import check_initial_names, gaussian_moments
 from probsysid.model.model import Model
+from probsysid.model.noise import AnyNoise, NoiseNames, check_positive, checked_noise, names_of, quantities
 from probsysid.model.parameter_space import ParameterSpace
 from probsysid.model.particle import Particle
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.varying import Variation, VaryingParameter, check_variations, record_value
-
-NOISE_SPREAD = 2.0
-"""Standard deviation of the log of an unknown noise level: a factor of 50 either way."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +27,7 @@ class Problem:
 
     model: Model
     priors: Priors
-    noise: Mapping[str, Prior]
+    noise: Mapping[str, AnyNoise]
     initials: Sequence[Mapping[str, Prior]]
     process_noise: Mapping[str, Prior]
     varies: Mapping[str, Variation] = field(default_factory=dict)
@@ -40,7 +37,7 @@ class Problem:
         cls,
         model: Model,
         priors: Priors,
-        noise: Mapping[str, Prior],
+        noise: Mapping[str, AnyNoise],
         initials: Sequence[Mapping[str, Prior]],
         process_noise: Mapping[str, Prior] | None,
         varies: Mapping[str, Variation] | None = None,
@@ -48,8 +45,8 @@ class Problem:
         """Check every name and kind before anything compiles."""
         process_noise = dict(process_noise or {})
         _check_priors(model, priors)
-        _check_levels("noise", noise, model.output_names)
-        _check_levels("process_noise", process_noise, tuple(model.coordinates))
+        noise = checked_noise(noise, model.output_names)
+        _check_forces(process_noise, tuple(model.coordinates))
         check_variations(model, priors, varies or {})
         for initial in initials:
             check_initial_names(model, initial)
@@ -60,7 +57,7 @@ class Problem:
                     )
                 if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
                     gaussian_moments(name, initial[name])
-        return cls(model, dict(priors), dict(noise), [dict(i) for i in initials], process_noise, dict(varies or {}))
+        return cls(model, dict(priors), noise, [dict(i) for i in initials], process_noise, dict(varies or {}))
 
     @cached_property
     def space(self) -> ParameterSpace:
@@ -77,7 +74,7 @@ class Problem:
             if isinstance(self.varies[varying.name], dist.Distribution):
                 sampled[varying.spread_name] = self.varies[varying.name]
             sampled[varying.deviations_name] = dist.Normal(np.zeros(varying.records), 1.0)
-        sampled |= {f"noise.{n}": p for n, p in self.noise.items() if isinstance(p, dist.Distribution)}
+        sampled |= {n: p for n, p in quantities(self.noise).items() if isinstance(p, dist.Distribution)}
         sampled |= {f"process_noise.{n}": p for n, p in self.process_noise.items() if isinstance(p, dist.Distribution)}
         for r, initial in enumerate(self.initials):
             for name, prior in initial.items():
@@ -116,7 +113,7 @@ class Problem:
         model = self.model
         return QuantityRoles(
             parameters=tuple((name, self.parameter_name(record, name)) for name in model.parameter_names),
-            noise=tuple(f"noise.{name}" for name in model.output_names),
+            noise=tuple(names_of(name, self.noise.get(name)) for name in model.output_names),
             initial=tuple(self.initial_name(record, name) for name in model.physical_names),
             process_noise=self._process_noise_names,
         )
@@ -130,7 +127,7 @@ class Problem:
 
     def fixed(self, record: int) -> dict[str, Any]:
         """The value of every quantity that has no prior."""
-        given: dict[Any, Any] = {f"noise.{n}": self.noise.get(n, 0.0) for n in self.model.output_names}
+        given: dict[Any, Any] = {f"noise.{n}": 0.0 for n in self.model.output_names} | quantities(self.noise)
         given |= {f"process_noise.{n}": v for n, v in self.process_noise.items()}
         given |= {self.initial_name(record, n): v for n, v in self.initials[record].items()}
         given |= self.priors
@@ -147,7 +144,8 @@ class QuantityRoles:
 
     parameters: tuple[tuple[str, str], ...]
     """The model's name of each parameter, and the quantity that is its value on this record."""
-    noise: tuple[str, ...]
+    noise: tuple[str | NoiseNames, ...]
+    """By output: the name of the level, or those of all quantities where the noise is not plainly Gaussian."""
     initial: tuple[str, ...]
     process_noise: tuple[str | None, ...] | None
     """None for a coordinate that has none, and for all."""
@@ -155,7 +153,7 @@ class QuantityRoles:
     def particle(self, values: Mapping[str, Scalar]) -> Particle:
         return Particle(
             parameters={name: values[quantity] for name, quantity in self.parameters},
-            noise=[values[name] for name in self.noise],
+            noise=[values[given] if isinstance(given, str) else given.of(values) for given in self.noise],
             initial_mean=[values[name] for name in self.initial],
             initial_sd=[jnp.zeros(()) for _ in self.initial],
             process_noise=None
@@ -180,22 +178,9 @@ def _check_priors(model: Model, priors: Priors) -> None:
             )
 
 
-def _check_levels(kind: str, given: Mapping[str, Prior], known: Sequence[str]) -> None:
+def _check_forces(given: Mapping[str, Prior], known: Sequence[str]) -> None:
     for name, value in given.items():
         if name not in known:
             hint = did_you_mean(name, known)
-            raise InputError(f"{kind} names {name!r}; known are: {', '.join(known)}.{hint}")
-        if isinstance(value, dist.Distribution):
-            if not bool(value.support.is_discrete) and float(np.asarray(value.support(jnp.asarray(-1.0)))):
-                raise InputError(f"the prior of {kind}.{name} allows negative values; use one such as dist.LogNormal.")
-        elif not (is_finite(value) and np.shape(value) == () and value > 0):
-            raise InputError(f"{kind} of {name!r} is {value!r}; it must be a positive number or a prior.")
-
-
-def default_noise(name: str, records: Sequence[Record]) -> dist.Distribution:
-    """A wide prior around a tenth of the output's standard deviation; 1 where it was never measured."""
-    measured = [np.asarray(record.outputs[name]) for record in records if name in record.outputs]
-    values = np.concatenate(measured) if measured else np.empty(0)
-    values = values[np.isfinite(values)]
-    spread = float(np.std(values)) if len(values) else 0.0
-    return dist.LogNormal(np.log(0.1 * spread), NOISE_SPREAD) if spread > 0 else 1.0
+            raise InputError(f"process_noise names {name!r}; known are: {', '.join(known)}.{hint}")
+        check_positive(f"process_noise of {name!r}", value, f"process_noise.{name}")

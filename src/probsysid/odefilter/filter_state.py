@@ -10,9 +10,9 @@ class FilterState(NamedTuple):
     """
 
     mean: Any
-    """Of all components, in the order of the layout."""
+    """Of all components, in the order of the layout, and then of coloured noise (`coloured_noise.py`)."""
     factor: Any
-    """Rows of the free components (`ODEFilter.free`): covariance = factor @ factor.T."""
+    """Rows of the free components (`ODEFilter.free`) and of coloured noise: covariance = factor @ factor.T."""
     jacobian: Any
     """Jacobian of the highest derivatives with respect to the physical components, which gives the rows of the highest
     derivatives where the ODE is imposed exactly."""

@@ -64,6 +64,10 @@ class Layout:
         """The lower triangular square root of Q, in scaled coordinates and for unit diffusion: block diagonal."""
         return block_diag(*(iwp.process_factor(q) for q in self.smoothness))
 
+    def further(self, derivatives: int) -> "Layout":
+        """With more derivatives of every coordinate."""
+        return Layout(self.orders, tuple(q + derivatives for q in self.smoothness))
+
     def scales(self, step: float | np.ndarray) -> Float[np.ndarray, "*step D"]:
         """Nordsieck scales: the physical value of one scaled unit of each component, for one step length or many."""
         return np.concatenate([iwp.scale(q, step) for q in self.smoothness], axis=-1)

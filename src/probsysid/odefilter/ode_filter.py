@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from probsysid.model.model import Model
 from probsysid.model.particle import Particle
+from probsysid.odefilter.coloured_noise import coloured
 from probsysid.odefilter.diffusion import Diffusion, Fixed
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
@@ -103,10 +104,17 @@ class ODEFilter(ABC):
         return self._fold_steps(state, sample, step)
 
     def depart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
-        """The state at the start of the interval: in the units of its steps, and restarted if inputs may jump."""
+        """The state at the start of the interval: in the units of its steps, and restarted if inputs may jump; coloured
+        noise already as it will be at the end."""
         if sample.rescale is not None:
             state = self._rescale(state, sample.rescale)
-        return self._restart(state, particle, sample) if self.restarts else state
+        if self.restarts:
+            state = self._restart(state, particle, sample)
+        return self._age_noise(state, particle, sample) if coloured(particle.noise) else state
+
+    @abstractmethod
+    def _age_noise(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        """Coloured noise over the interval (`coloured_noise.py`)."""
 
     @abstractmethod
     def _rescale(self, state: FilterState, rescale: Any) -> FilterState:

@@ -1,4 +1,4 @@
-"""The usual likelihood: Runge-Kutta steps that count as exact, and Gaussian noise.
+"""The usual likelihood: Runge-Kutta steps that count as exact.
 
 It takes the place of an ODE filter where integration error does not matter yet: in the search for modes, and wherever
 many particles are looked at of which few remain.  One step costs an eighth of a filter's, and less the larger the state
@@ -17,10 +17,12 @@ from jaxtyping import Array, Float
 
 from probsysid.data.record import Record
 from probsysid.model.model import Model
+from probsysid.model.noise import NoiseValues
 from probsysid.model.particle import Particle
 from probsysid.odefilter.filter_inputs import measured, step_lengths
 from probsysid.odefilter.interval_data import IntervalData
-from probsysid.odefilter.unrolled.gaussian import Innovation
+from probsysid.odefilter.noise_likelihood import transformed
+from probsysid.odefilter.unrolled.gaussian import Innovation, weigh
 
 Physical = list[Float[Array, ""]]
 """The physical components of one particle."""
@@ -67,10 +69,15 @@ class RungeKuttaFilter:
         """The unchanged state, the energy and each output's innovation; a missing output (NaN) counts nothing."""
         inputs = [values[0] for values in sample.inputs]
         highest = self.model.highest_derivatives(state, inputs, particle.parameters)
-        predictions = self.model.measured(state, highest, inputs, particle.parameters)
+        predictions = transformed(particle.noise, self.model.measured(state, highest, inputs, particle.parameters))
         energy: Any = 0.0
         innovations = []
         for observed, predicted, sd in zip(sample.outputs, predictions, particle.noise, strict=True):
+            if isinstance(sd, NoiseValues):
+                update = weigh(sd, observed, predicted, None)
+                energy = energy + update.energy
+                innovations.append(update.innovation)
+                continue
             present = ~jnp.isnan(observed)
             white = jnp.where(present, observed - predicted, 0.0) / sd
             energy = energy + jnp.where(present, 0.5 * white**2 + jnp.log(jnp.sqrt(2 * jnp.pi) * sd), 0.0)

@@ -19,7 +19,7 @@ from probsysid.odefilter.smoothing.backward_kernels import GaussianPath
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK
 from probsysid.odefilter.smoothing.trajectory import filter_chunks
 from probsysid.posterior.initial_states import own_states
-from probsysid.posterior.particle_values import Parameters, noise_levels, process_noise_of
+from probsysid.posterior.particle_values import Parameters, output_noise, process_noise_of
 from probsysid.posterior.simulate import Forces, IntervalInputs, Simulation, outputs_at, over_interval
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def _filtered(
     """Draws of the state at samples given the data up to each, (sample, component, particle), range by range."""
     problem, solver = posterior.setup.problem, posterior.setup.solver
     ode_filter = as_array_filter(solver.ode_filter(problem.model, record.jump_order))
-    forces = process_noise_of(posterior, chosen)
+    forces, noise = process_noise_of(posterior, chosen), output_noise(posterior, chosen)
     particles = Particle(
         parameters={name: jnp.asarray(value) for name, value in parameters.items()},
-        noise=[jnp.asarray(noise_levels(posterior, chosen)[name]) for name in problem.model.output_names],
+        noise=[jax.tree.map(jnp.asarray, noise[name]) for name in problem.model.output_names],
         initial_mean=[jnp.asarray(value) for value in start],
         initial_sd=[jnp.zeros(len(chosen)) for _ in start],
         process_noise=[None if n not in forces else jnp.asarray(forces[n]) for n in problem.model.coordinates]

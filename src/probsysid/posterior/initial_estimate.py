@@ -17,8 +17,10 @@ from jaxtyping import Float
 
 from probsysid.data.record import Record
 from probsysid.model.model import Model
+from probsysid.model.noise import NoiseValues, OutputNoise
 from probsysid.odefilter.filter import map_blocks
 from probsysid.odefilter.filter_inputs import measured
+from probsysid.odefilter.noise_likelihood import interval_ends, transformed
 from probsysid.posterior.simulate import Forces, IntervalInputs, kicked, outputs_at, over_interval, simulate
 
 ITERATIONS = 40
@@ -45,28 +47,39 @@ class Given(NamedTuple):
     normals: Any
 
 
+class Measured(NamedTuple):
+    """Outputs, NaN where missing, and for each value the one measured before it: its index, and the time since then,
+    infinite for the first."""
+
+    outputs: Any
+    before: Any
+    gap: Any
+
+
 def estimate_states(
     model: Model,
     parameters: Mapping[str, Float[np.ndarray, "*_shape particle"]],
-    noise: Mapping[str, Float[np.ndarray, " particle"]],
+    noise: Mapping[str, OutputNoise],
     process_noise: Mapping[str, Float[np.ndarray, " particle"]],
     record: Record,
     prior: InitialPrior,
     seed: int,
 ) -> Float[np.ndarray, "component particle"]:
     """A draw of each particle's initial state given all samples of the record; parameters stay as they are."""
-    count = len(next(iter(noise.values())))
+    count = next(iter(parameters.values())).shape[-1] if parameters else len(jax.tree.leaves(noise)[0])
     first = {name: np.repeat(value[..., :1], prior.candidates.shape[1], axis=-1) for name, value in parameters.items()}
     steps = min(simulate(model, first, prior.candidates, record)[1], MOST_STEPS)
     levels = {list(model.coordinates).index(name): np.asarray(level) for name, level in process_noise.items()}
     levels = dict(sorted(levels.items()))
     unknowns = len(prior.mean) + (record.samples - 1) * sum(model.orders[c] for c in levels)
     normals = np.random.default_rng([seed, 6]).standard_normal((unknowns, count))
-    given = Given(dict(parameters), np.stack([noise[name] for name in model.output_names]), levels, normals)
+    given = Given(dict(parameters), [noise[name] for name in model.output_names], levels, normals)
     program = _program(model, steps)
     scaled = (prior.candidates - prior.mean[:, None]) / prior.sd[:, None]
     inputs = IntervalInputs.of(model, record, steps)
-    drawn = program(given, inputs, measured(record, model), np.asarray(prior.mean), np.asarray(prior.sd), scaled)
+    outputs = measured(record, model)
+    data = Measured(outputs, *_previous(outputs, record.time))
+    drawn = program(given, inputs, data, np.asarray(prior.mean), np.asarray(prior.sd), scaled)
     return np.asarray(drawn)
 
 
@@ -74,13 +87,14 @@ def estimate_states(
 def _program(model: Model, steps: int) -> Any:
     """The compiled estimator of a model."""
 
-    def one(given: Given, inputs: IntervalInputs, outputs: Any, mean: Any, sd: Any, candidates: Any) -> Any:
+    def one(given: Given, inputs: IntervalInputs, data: Measured, mean: Any, sd: Any, candidates: Any) -> Any:
         size = len(mean)
 
         def residuals(unknown: Any) -> Any:
             simulated = _simulate(model, steps, given, mean + sd * unknown[:size], unknown[size:], inputs)
-            white = (outputs - simulated) / given.noise
-            return jnp.concatenate([jnp.where(jnp.isnan(outputs), 0.0, white).ravel(), unknown])
+            pairs = zip(given.noise, zip(*(part.T for part in data), strict=True), simulated.T, strict=True)
+            white = jnp.stack([_whitened(noise, Measured(*of_one), out) for noise, of_one, out in pairs], axis=1)
+            return jnp.concatenate([jnp.where(jnp.isnan(data.outputs), 0.0, white).ravel(), unknown])
 
         def padded(candidate: Any) -> Any:
             return jnp.concatenate([candidate, jnp.zeros(len(given.normals) - size)])
@@ -119,6 +133,34 @@ def _simulate(model: Model, steps: int, given: Given, start: Any, normals: Any, 
 
     _, rest = lax.scan(sample, start, (later, kicks))
     return jnp.concatenate([outputs_at(model, start, inputs.now[0], given.parameters)[None], rest])
+
+
+def _previous(outputs: Float[np.ndarray, "sample output"], time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Index of the value measured before each, and the time since then."""
+    rows = np.arange(len(outputs))[:, None]
+    latest = np.maximum.accumulate(np.where(np.isnan(outputs), -1, rows), axis=0)
+    before = np.concatenate([np.full((1, outputs.shape[1]), -1), latest[:-1]])
+    gap = np.where(before < 0, np.inf, np.asarray(time)[:, None] - np.asarray(time)[before])
+    return np.maximum(before, 0), gap
+
+
+def _whitened(noise: OutputNoise, data: Measured, simulated: Any) -> Any:
+    """Errors whose squares, summed, are twice the energy but for a constant.  A clipped or quantised value counts by
+    its distance from the interval that it stands for."""
+    if not isinstance(noise, NoiseValues):
+        return (data.outputs - simulated) / noise
+    (predicted,) = transformed([noise], [simulated])
+    low, high = interval_ends(noise.form, data.outputs)
+    errors = jnp.clip(predicted, low, high) - predicted
+    if noise.time is not None:
+        memory = jnp.exp(-data.gap / noise.time)
+        earlier = jnp.where(jnp.isnan(errors), 0.0, errors)[data.before]
+        return (errors - memory * earlier) / (noise.level * jnp.sqrt(1 - memory**2))
+    white = errors / noise.level
+    if noise.degrees is None:
+        return white
+    square = jnp.maximum(white**2, 1e-300)
+    return white * jnp.sqrt((noise.degrees + 1) * jnp.log1p(square / noise.degrees) / square)
 
 
 def _cost(residuals: Any) -> Any:

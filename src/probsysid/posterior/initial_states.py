@@ -18,7 +18,7 @@ from probsysid.model.initial_state import check_initial_names, gaussian_moments
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior
 from probsysid.posterior.initial_estimate import InitialPrior, estimate_states
-from probsysid.posterior.particle_values import Parameters, noise_levels, parameters_of, process_noise_of
+from probsysid.posterior.particle_values import Parameters, output_noise, parameters_of, process_noise_of
 from probsysid.posterior.simulate import simulate
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _estimated(
     values = estimate_states(
         model,
         parameters,
-        noise_levels(posterior, chosen),
+        output_noise(posterior, chosen),
         process_noise_of(posterior, chosen),
         first,
         _expected_states(posterior, seed),

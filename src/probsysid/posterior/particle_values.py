@@ -6,6 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from probsysid.model.noise import OutputNoise, level_of, names_of, quantities
+
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
 
@@ -59,9 +61,18 @@ def process_noise_of(posterior: "Posterior", chosen: Chosen) -> dict[str, Float[
 
 
 def noise_levels(posterior: "Posterior", chosen: Chosen) -> dict[str, Float[np.ndarray, " draw"]]:
-    """Standard deviation of the measurement noise by output."""
+    """Level of the measurement noise by output: its standard deviation where it is Gaussian."""
     given = posterior.setup.problem.noise
-    return {name: _scalar(posterior, f"noise.{name}", value, chosen) for name, value in given.items()}
+    return {name: _scalar(posterior, f"noise.{name}", level_of(value), chosen) for name, value in given.items()}
+
+
+def output_noise(posterior: "Posterior", chosen: Chosen) -> dict[str, OutputNoise]:
+    """Measurement noise by output, with the particle axis last."""
+    problem = posterior.setup.problem
+    given = quantities(problem.noise)
+    values = {name: _scalar(posterior, name, value, chosen) for name, value in given.items()}
+    names = {output: names_of(output, noise) for output, noise in problem.noise.items()}
+    return {output: values[n] if isinstance(n, str) else n.of(values) for output, n in names.items()}
 
 
 def _scalar(posterior: "Posterior", name: str, given: object, chosen: Chosen) -> Float[np.ndarray, " draw"]:

@@ -16,10 +16,12 @@ from probsysid._internal.errors import InputError
 from probsysid._internal.statistics import weighted_quantile
 from probsysid._internal.validation import check_count, check_index, check_kind, check_level, check_seed
 from probsysid.data.record import Record
+from probsysid.model.noise import NoiseValues
 from probsysid.posterior.ahead import last_states, steps_ahead
 from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.initial_states import Initial, InitialStates, initial_states, trained_from_the_same_start
-from probsysid.posterior.particle_values import Parameters, noise_levels, parameters_of, process_noise_of
+from probsysid.posterior.noise_draws import noisy_outputs
+from probsysid.posterior.particle_values import Parameters, output_noise, parameters_of, process_noise_of
 from probsysid.posterior.simulate import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -122,14 +124,26 @@ def forecast(posterior: "Posterior", record: Record, level: float, particles: in
 def bands(posterior: "Posterior", simulation: Simulation, level: float, seed: int = 0) -> Iterator[tuple[str, Band]]:
     """Simulated outputs with their measurement noise, as an interval at every sample."""
     random = np.random.default_rng([seed, 4])
-    levels = noise_levels(posterior, simulation.chosen)
+    noise = output_noise(posterior, simulation.chosen)
     ends = [(1 - level) / 2, (1 + level) / 2]
     for name, values in simulation.outputs.items():
-        noisy = values + levels[name][:, None] * random.standard_normal(values.shape)
+        given = noise[name]
+        noisy = noisy_outputs(given, values, random)
         low, high = weighted_quantile(noisy, simulation.weights, ends)
         mean = simulation.mean(name)
-        variance = simulation.weights @ (values - mean) ** 2 + simulation.weights @ levels[name] ** 2
+        if isinstance(given, NoiseValues):
+            mean, variance = _drawn_moments(noisy, simulation.weights)
+        else:
+            variance = simulation.weights @ (values - mean) ** 2 + simulation.weights @ np.asarray(given) ** 2
         yield name, Band(mean, np.sqrt(variance), low, high)
+
+
+def _drawn_moments(
+    noisy: Float[np.ndarray, "particle sample"], weights: Float[np.ndarray, " particle"]
+) -> tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]:
+    """Mean and variance of draws of measurements, which a Student-t of few degrees need not have."""
+    mean = weights @ noisy
+    return mean, weights @ (noisy - mean) ** 2
 
 
 def _parameters_on(

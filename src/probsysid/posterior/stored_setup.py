@@ -6,6 +6,7 @@ from probsysid._internal.errors import InputError, first_words
 from probsysid._internal.plain_data import Codec, UnstorableError
 from probsysid._internal.validation import check_kind
 from probsysid.model.model import Model
+from probsysid.model.noise import Noise
 from probsysid.model.problem import Problem
 from probsysid.model.stored_model import check_same_names, decode_model, encode_model, left_out
 from probsysid.model.stored_priors import decode_part, encode_part
@@ -13,7 +14,7 @@ from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.linearise import EKF0, EKF1
 from probsysid.odefilter.solver import Solver
 
-SETTINGS = Codec((Solver, EKF0, EKF1, QuasiMLE, Dynamic, Fixed), encode_part, decode_part)
+SETTINGS = Codec((Noise, Solver, EKF0, EKF1, QuasiMLE, Dynamic, Fixed), encode_part, decode_part)
 """For priors, noise levels, initial values, and the solver with its algorithms."""
 
 

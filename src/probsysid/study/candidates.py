@@ -11,7 +11,8 @@ from probsysid.data.record import Record
 from probsysid.model.equations import Equation, parse
 from probsysid.model.model import Model
 from probsysid.model.model_equations import ModelEquations
-from probsysid.model.problem import Problem, default_noise
+from probsysid.model.noise import check_records, with_levels
+from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
 from probsysid.study.catalogue import look_up
@@ -149,8 +150,8 @@ def make_candidate(
         units=_units(study, equations, own),
         name=section.name or title or "model",
     )
-    noise = {key: default_noise(key, records) for key in model.output_names}
-    noise |= _values({**study.noise, **section.noise})
+    noise = with_levels(_values({**study.noise, **section.noise}), model.output_names, records)
+    check_records(noise, records)
     initials = [_initial(study, section, item, model) for item in training]
     forces = {k: v for k, v in {**study.process_noise, **section.process_noise}.items() if k in equations.coordinates}
     priors = {

@@ -2,6 +2,7 @@
 
 from functools import cached_property, partial
 
+from probsysid.model.noise import is_coloured
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import VectorisedFilter, filter_for
 from probsysid.odefilter.packed_samples import PackedSamples
@@ -38,5 +39,5 @@ class PilotTarget(BatchTarget):
 
 
 def applies(problem: Problem) -> bool:
-    """Whether a particle's motion is all that it predicts: with model error it is not."""
-    return not problem.process_noise
+    """Whether a particle's motion is all that it predicts: with model error or coloured noise it is not."""
+    return not problem.process_noise and not any(map(is_coloured, problem.noise.values()))

@@ -126,7 +126,7 @@ def test_observe_agrees_with_the_unrolled_algebra(algebra: SquareRootAlgebra) ->
     )
     found = algebra.observe(*map(jnp.asarray, (known, predictions, observed, noise, rows, means)))
     np.testing.assert_allclose(found[0], energy, rtol=ROUNDING)
-    np.testing.assert_allclose(np.stack(found[1]), np.array(innovations, dtype=float).T, rtol=ROUNDING)
+    np.testing.assert_allclose(np.array(found[1]), np.array(innovations, dtype=float), rtol=ROUNDING)
     np.testing.assert_allclose(found[2], as_matrix(new_rows), rtol=ROUNDING, atol=ROUNDING)
     np.testing.assert_allclose(found[3], np.array(new_means, dtype=float), rtol=ROUNDING, atol=ROUNDING)
 

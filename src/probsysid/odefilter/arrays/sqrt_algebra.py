@@ -9,17 +9,19 @@ ones, `lapack.py` for large ones.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from probsysid._internal.array_types import Numbers
-from probsysid.odefilter.unrolled.gaussian import Innovation
+from probsysid.model.noise import NoiseValues, OutputNoise
+from probsysid.odefilter.unrolled.gaussian import Innovation, weigh
 
 
 class SparseRows(NamedTuple):
@@ -99,7 +101,7 @@ class SquareRootAlgebra(ABC):
         self,
         transition: SparseRows,
         noise: Float[np.ndarray, "predicted noise"],
-        factor: Float[Numbers, "free free"],
+        factor: Float[Numbers, "free width"],
         jacobian: Float[Numbers, "determined physical"],
         sigma: Float[Numbers, "predicted"],
     ) -> Float[Array, "predicted column"]:
@@ -152,42 +154,51 @@ class SquareRootAlgebra(ABC):
         output_rows: Float[Numbers, "output column"],
         predictions: Float[Numbers, "output"],
         observations: Float[Numbers, "output"],
-        noise: Float[Numbers, "output"],
+        noise: Sequence[OutputNoise],
         rows: Float[Numbers, "row column"],
         means: Float[Numbers, "row"],
-    ) -> tuple[Float[Array, ""], Innovation, Float[Array, "row column"], Float[Array, "row"]]:
+    ) -> tuple[Float[Array, ""], list[Innovation], Float[Array, "row column"], Float[Array, "row"]]:
         """Condition on noisy observations of outputs, one after the other; a missing one (NaN) changes nothing.
 
-        The same update as `gaussian.observe`.  The innovation holds arrays over the outputs.
+        The same update as `gaussian.observe`: in a loop where all noise is plainly Gaussian, otherwise written out.
         """
         count = len(predictions)
+        numbers, tree = jax.tree.flatten(list(noise))
+        plain = not any(isinstance(r, NoiseValues) for r in noise)
 
         def observed(
-            output_rows: Array, rows: Array, predictions: Array, means: Array, data: Array, noise: Array
+            output_rows: Array, rows: Array, predictions: Array, means: Array, data: Array, *numbers: Array
         ) -> tuple[Any, ...]:
-            start = jnp.concatenate([output_rows, rows]), jnp.concatenate([predictions, means])
-            (rows, means), (energies, innovations) = lax.scan(self._update, start, (jnp.arange(count), data, noise))
+            carry = jnp.concatenate([output_rows, rows]), jnp.concatenate([predictions, means])
+            if plain:
+                carry, (energies, innovations) = lax.scan(
+                    self._update, carry, (jnp.arange(count), data, jnp.stack(numbers))
+                )
+            else:
+                found = []
+                for k, r in enumerate(jax.tree.unflatten(tree, numbers)):
+                    carry, update = self._update(carry, (k, data[k], r))
+                    found.append(update)
+                energies, innovations = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+            rows, means = carry
             return jnp.sum(energies, axis=0), innovations, rows[count:], means[count:]
 
-        return self.for_one_particle(observed)(output_rows, rows, predictions, means, jnp.asarray(observations), noise)
+        wrapped = self.for_one_particle(observed)
+        data = jnp.asarray(observations)
+        energy, innovations, *rest = wrapped(output_rows, rows, predictions, means, data, *map(jnp.asarray, numbers))
+        return energy, [Innovation(*parts) for parts in zip(*innovations, strict=True)], *rest
 
     def _update(
-        self, carry: tuple[Array, Array], item: tuple[Array, Array, Array]
-    ) -> tuple[tuple[Array, Array], tuple[Array, Innovation]]:
+        self, carry: tuple[Array, Array], item: tuple[Any, Array, Any]
+    ) -> tuple[tuple[Array, Array], tuple[Any, Innovation]]:
         """Rows and values conditioned on one more output; its energy and innovation."""
         everything, values = carry
         k, observed, r = item
         row, predicted = everything[k], values[k]
-        present = ~jnp.isnan(observed)
-        variance = self._dot(row[None], row)[0] + r * r
-        innovation = jnp.where(present, observed - predicted, 0.0)
-        energy = jnp.where(present, 0.5 * (jnp.log(2 * jnp.pi * variance) + innovation**2 / variance), 0.0)
-        correction = innovation / variance
-        shrink = jnp.where(present, 1 / (variance + r * jnp.sqrt(variance)), 0.0)
+        update = weigh(r, observed, predicted, self._dot(row[None], row)[0])
         covariances = self._dot(everything, row)
-        carry = everything - (covariances * shrink)[:, None] * row, values + covariances * correction
-        measured = jnp.where(present, innovation, jnp.nan)
-        return carry, (energy, Innovation(measured, variance, correction * jnp.sqrt(variance)))
+        carry = everything - (covariances * update.shrink)[:, None] * row, values + covariances * update.correction
+        return carry, (update.energy, update.innovation)
 
     # Conditionals of one state given another
 

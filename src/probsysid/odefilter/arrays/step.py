@@ -21,6 +21,8 @@ from jaxtyping import Array, Float
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
+from probsysid.odefilter.arrays.coloured import aged, joined, noise_alone, own_rows, with_coloured, with_noise_of
+from probsysid.odefilter.arrays.indices import IndexedFilter
 from probsysid.odefilter.arrays.lapack import Lapack
 from probsysid.odefilter.arrays.residuals import (
     disturbance_rows,
@@ -29,12 +31,14 @@ from probsysid.odefilter.arrays.residuals import (
     residual_variance_ratios,
     rows_along_ode,
 )
-from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
+from probsysid.odefilter.arrays.sqrt_algebra import SquareRootAlgebra
+from probsysid.odefilter.coloured_noise import apart_from_state, coloured
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
+from probsysid.odefilter.noise_likelihood import transformed
 from probsysid.odefilter.ode_filter import ODEFilter, Prediction
 from probsysid.odefilter.taylor_init import completion_sparsity, taylor_derivatives
 from probsysid.odefilter.unrolled.gaussian import Innovation
@@ -47,7 +51,7 @@ def as_array_filter(ode_filter: ODEFilter) -> "ArrayFilter":
 
 @final
 @dataclass(frozen=True)
-class ArrayFilter(ODEFilter):
+class ArrayFilter(IndexedFilter):
     """A filter whose state holds arrays: mean (D,), factor (free, free), jacobian (coordinate, physical), a diffusion
     memory of arrays by coordinate, and variance (coordinate,)."""
 
@@ -57,50 +61,6 @@ class ArrayFilter(ODEFilter):
     @property
     def unrolled(self) -> bool:
         return False
-
-    # Indices
-
-    @cached_property
-    def _physical(self) -> np.ndarray:
-        return np.array(self.layout.physical)
-
-    @cached_property
-    def _highest(self) -> np.ndarray:
-        return np.array(self.layout.highest)
-
-    @cached_property
-    def _free(self) -> np.ndarray:
-        return np.array(self.free)
-
-    @property
-    def _tracked(self) -> int:  # components of the data part
-        return len(self._others) if self._tracks_data else 0
-
-    @cached_property
-    def _factor_order(self) -> np.ndarray:
-        """Components in the order of `_all_rows`: the free ones, then those that the exact ODE determines."""
-        return self._free if self.ode_noise else np.concatenate([self._free, self._highest])
-
-    @cached_property
-    def _to_layout(self) -> np.ndarray:
-        """Indices that bring components from `_factor_order` to the order of the layout."""
-        return np.argsort(self._factor_order)
-
-    @cached_property
-    def _prediction_order(self) -> np.ndarray:
-        """Components whose predictions a step needs: highest ones for the residuals, then the free ones."""
-        return np.concatenate([self._highest, self._free])
-
-    @cached_property
-    def _prediction_to_layout(self) -> np.ndarray:
-        """Indices from `_prediction_order` to the layout; with ODE noise the highest ones occur twice."""
-        return np.unique(self._prediction_order, return_index=True)[1]
-
-    @cached_property
-    def _transition(self) -> SparseRows:
-        """A, from `_factor_order` to `_prediction_order`: at most q + 1 entries per row, as coordinates are independent
-        under the prior."""
-        return SparseRows.of(self.layout.transition[np.ix_(self._prediction_order, self._factor_order)])
 
     @cached_property
     def _algebra(self) -> SquareRootAlgebra:
@@ -116,17 +76,20 @@ class ArrayFilter(ODEFilter):
     def start(self, particle: Particle, sample: IntervalData) -> FilterState:
         physical = self._physical
         sd = jnp.stack(particle.initial_sd) / sample.scales[physical]
-        rows = jnp.pad(jnp.diag(sd), ((0, 0), (0, len(self._free) - len(physical))))
+        noise = [r.level for r in coloured(particle.noise).values()]
+        size = len(self._free) + len(noise)
+        rows = jnp.pad(jnp.diag(sd), ((0, 0), (0, size - len(physical))))
         mean, factor, jacobian = self._from_physical(
             particle, sample, sample.inputs, jnp.stack(particle.initial_mean), rows
         )
+        mean, factor = joined(mean, jnp.zeros(len(noise))), joined(factor, own_rows(noise, len(self._free)))
         guesses = self._initial_diffusions(particle, sample)
         memory = [jnp.broadcast_to(jnp.asarray(m), guesses.shape) for m in self.diffusion.start(guesses)]
         return FilterState(mean, factor, jacobian, memory, jnp.zeros_like(guesses), jnp.zeros(self._tracked))
 
     def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> Float[Array, "coordinate"]:
         """Squared diffusion of each coordinate, from the initial state alone."""
-        extended = Layout(self.layout.orders, tuple(q + EXTRA_DERIVATIVES for q in self.layout.smoothness))
+        extended = self.layout.further(EXTRA_DERIVATIVES)
         derivatives = self._completion(particle, extended, sample.inputs)(jnp.stack(particle.initial_mean))
         ends = np.array(extended.offsets) + np.array(extended.smoothness)
         return jnp.asarray(initial_diffusion((derivatives[ends - 1], derivatives[ends]), sample.step))
@@ -134,9 +97,9 @@ class ArrayFilter(ODEFilter):
     def _restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         physical = self._physical
         rows = state.factor[: len(physical)]
-        values = (state.mean * sample.scales)[physical]
+        values = state.mean[physical] * sample.scales[physical]
         mean, factor, jacobian = self._from_physical(particle, sample, sample.departure, values, rows)
-        return state._replace(mean=mean, factor=factor, jacobian=jacobian)
+        return with_noise_of(state, state._replace(mean=mean, factor=factor, jacobian=jacobian))
 
     def _from_physical(
         self, particle: Particle, sample: IntervalData, derivatives: Any, physical: Any, rows: Any
@@ -174,9 +137,14 @@ class ArrayFilter(ODEFilter):
 
     def _rescale(self, state: FilterState, rescale: Any) -> FilterState:
         jacobian = state.jacobian * rescale[self._highest][:, None] / rescale[self._physical]
-        factor = state.factor * rescale[self._free][:, None]
+        mean, factor = state.mean[: self.layout.size] * rescale, self._rows_of(state) * rescale[self._free][:, None]
         data_part = state.data_part * rescale[np.array(self._others, dtype=int)[: self._tracked]]
-        return state._replace(mean=state.mean * rescale, factor=factor, jacobian=jacobian, data_part=data_part)
+        new = state._replace(mean=mean, factor=factor, jacobian=jacobian, data_part=data_part)
+        return with_noise_of(state, new)
+
+    def _rows_of(self, state: FilterState) -> Any:
+        """Rows of the free components, without those of coloured noise."""
+        return state.factor[: len(self._free)]
 
     def _fold_steps(
         self, state: FilterState, sample: IntervalData, step: Callable[[Any, FilterState], FilterState]
@@ -195,7 +163,7 @@ class ArrayFilter(ODEFilter):
     # One integration step
 
     def _predict_mean(self, state: FilterState) -> Float[Array, "D"]:
-        return self._predict(state.mean)
+        return joined(self._predict(state.mean), state.mean[self.layout.size :])
 
     def _predict(self, components: Any) -> Float[Array, "D"]:
         return self._algebra.times(self._transition, components[self._factor_order])[self._prediction_to_layout]
@@ -210,15 +178,17 @@ class ArrayFilter(ODEFilter):
         sigma = jnp.sqrt(variance)[np.array(self.layout.coordinate)[self._prediction_order]]
         jacobian = state.jacobian[:0] if self.ode_noise else state.jacobian
         noise = self.layout.process_factor[self._prediction_order]
-        return self._algebra.predict(self._transition, noise, state.factor, jacobian, sigma)
+        rows = self._algebra.predict(self._transition, noise, self._rows_of(state), jacobian, sigma)
+        return joined(rows, jnp.pad(state.factor[len(self._free) :], ((0, 0), (0, self.layout.size))))
 
     def _predict_rows_along_ode(self, state: FilterState, variance: Any, jacobian: Any, scales: Any, step: Any) -> Any:
-        rows = rows_along_ode(self.layout, self._others, state, jacobian, scales, step, self._algebra)
-        noise = self._predict_rows(state, variance)[:, state.factor.shape[1] :]
-        return jnp.concatenate([rows[self._prediction_order], noise], axis=1)
+        components = state._replace(factor=self._rows_of(state))
+        rows = rows_along_ode(self.layout, self._others, components, jacobian, scales, step, self._algebra)
+        rows = joined(rows[self._prediction_order], state.factor[len(self._free) :])
+        return jnp.concatenate([rows, self._predict_rows(state, variance)[:, state.factor.shape[1] :]], axis=1)
 
     def _linearise(self, particle: Particle, mean: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
-        point = (mean * scales)[self._physical]
+        point = mean[self._physical] * scales[self._physical]
 
         def function(physical: Any) -> Any:
             return jnp.stack(self.model.highest_derivatives(list(physical), list(inputs), particle.parameters))
@@ -250,16 +220,18 @@ class ArrayFilter(ODEFilter):
     ) -> tuple[Any, Any, Any]:
         highest, (mean, data_part) = self._highest, predicted
         spread = jnp.diag(self.ode_noise / scales[highest]) if self.ode_noise else jnp.zeros((len(highest), 0))
-        residuals, means = [mean[highest] - values], [mean[self._free]]
+        noise = mean[self.layout.size :]
+        residuals, means = [mean[highest] - values], [joined(mean[self._free], noise)]
         if data_part is not None:
             residuals.append(self._rate_residuals(data_part, jacobian))
-            means.append(data_part[self._free])
+            means.append(joined(data_part[self._free], jnp.zeros_like(noise)))
         factor, updated = self._algebra.condition_on_rate(
             rows, jacobian, spread, jnp.stack(residuals, axis=1), jnp.stack(means, axis=1)
         )
         part = jnp.zeros(0)
         if data_part is not None:
-            part = off_solutions(self.layout, self._others, updated[:, 1], jacobian, scales, self._algebra)
+            change = updated[: len(self._free), 1]
+            part = off_solutions(self.layout, self._others, change, jacobian, scales, self._algebra)
         return factor, self._complete_mean(updated[:, 0], mean, values, jacobian), part
 
     def _rate_residuals(self, components: Any, jacobian: Any) -> Any:
@@ -268,10 +240,11 @@ class ArrayFilter(ODEFilter):
 
     def _complete_mean(self, free_mean: Any, predicted: Any, values: Any, jacobian: Any) -> Any:
         """All components: where the ODE is exact, highest derivatives follow from the linearised vector field."""
+        free, noise = free_mean[: len(self._free)], free_mean[len(self._free) :]
         if self.ode_noise:
-            return free_mean[self._to_layout]
-        highest = values + self._algebra.product(jacobian, free_mean[: len(self._physical)] - predicted[self._physical])
-        return jnp.concatenate([free_mean, highest])[self._to_layout]
+            return joined(free[self._to_layout], noise)
+        highest = values + self._algebra.product(jacobian, free[: len(self._physical)] - predicted[self._physical])
+        return joined(jnp.concatenate([free, highest])[self._to_layout], noise)
 
     def _updated(
         self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any, data_part: Any
@@ -282,12 +255,14 @@ class ArrayFilter(ODEFilter):
 
     def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
         rows = self._predict_rows_along_ode(state, arrived.variance, arrived.jacobian, sample.scales, sample.step)
+        assert len(state.mean) == self.layout.size, "the smoother does not know coloured noise"
         free, size = len(self._free), self.layout.size
         rows = jnp.insert(rows, np.full(size - free, free), 0.0, axis=1)[self._prediction_to_layout]
         return self._predict_mean(state) * sample.scales, rows * sample.scales[:, None]
 
     def _disturb(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         added = self._disturbance_rows(state, particle, sample)
+        added = jnp.pad(added, ((0, len(state.factor) - len(added)), (0, 0)))
         return state._replace(factor=self._algebra.lower(jnp.concatenate([state.factor, added], axis=1)))
 
     def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
@@ -300,6 +275,9 @@ class ArrayFilter(ODEFilter):
 
     # Data
 
+    def _age_noise(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        return aged(state, len(self._free), particle.noise, sample, self._algebra)
+
     def observe(
         self, state: FilterState, particle: Particle, sample: IntervalData
     ) -> tuple[FilterState, Any, list[Innovation]]:
@@ -310,29 +288,35 @@ class ArrayFilter(ODEFilter):
         inputs = [values[0] for values in sample.inputs]
 
         def function(x: Any) -> Any:
-            return jnp.stack(self.model.measured(list(x[:split]), list(x[split:]), inputs, particle.parameters))
+            outputs = self.model.measured(list(x[:split]), list(x[split:]), inputs, particle.parameters)
+            return jnp.stack(transformed(particle.noise, outputs))
 
-        point = (state.mean * scales)[observable]
+        point = state.mean[observable] * scales[observable]
         predictions, jacobian = jacobian_matrix(function, point, self.model.outputs_sparsity)
         jacobian = jacobian * scales[observable]
         if not self.ode_noise:  # highest derivatives are functions of the physical components
             jacobian = jacobian[:, :split] + self._algebra.product(jacobian[:, split:], state.jacobian)
+        rows = self._algebra.product(jacobian, state.factor[: jacobian.shape[1]])
+        free, size = len(self._free), self.layout.size
+        rows, predictions = with_coloured(rows, predictions, state, free, particle.noise)
         energy, innovations, factor, free_mean = self._algebra.observe(
-            self._algebra.product(jacobian, state.factor[: jacobian.shape[1]]),
+            rows,
             predictions,
             sample.outputs,
-            jnp.stack(particle.noise),
+            apart_from_state(particle.noise),
             state.factor,
-            state.mean[self._free],
+            joined(state.mean[self._free], state.mean[size:]),
         )
+        if len(state.mean) > size and not self.joint:
+            state = noise_alone(state, factor, free_mean, free)
         if self.joint:
             mean = self._complete_mean(free_mean, state.mean, state.mean[self._highest], state.jacobian)
             data_part = state.data_part
             if self._tracks_data:
-                change = free_mean - state.mean[self._free]
+                change = free_mean[:free] - state.mean[self._free]
                 data_part += off_solutions(self.layout, self._others, change, state.jacobian, scales, self._algebra)
             state = state._replace(mean=mean, factor=factor, data_part=data_part)
-        return state, energy, [Innovation(*parts) for parts in zip(*map(jnp.asarray, innovations), strict=True)]
+        return state, energy, innovations
 
     def _follow_jump(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         """The highest derivatives after the inputs have jumped to the sample's values, as an accelerometer measures."""
@@ -341,11 +325,12 @@ class ArrayFilter(ODEFilter):
         inputs = [values[0] for values in sample.inputs]
         values, jacobian = self._linearise(particle, state.mean, inputs, sample.scales)
         mean = jnp.concatenate([state.mean[self._free], values])[self._to_layout]
-        return state._replace(mean=mean, jacobian=jacobian)
+        return state._replace(mean=joined(mean, state.mean[self.layout.size :]), jacobian=jacobian)
 
     def before_jump(self, observed: FilterState, arrived: FilterState) -> FilterState:
         highest = arrived.mean[self._highest]
-        mean = self._complete_mean(observed.mean[self._free], arrived.mean, highest, arrived.jacobian)
+        free_mean = joined(observed.mean[self._free], observed.mean[self.layout.size :])
+        mean = self._complete_mean(free_mean, arrived.mean, highest, arrived.jacobian)
         return observed._replace(mean=mean, jacobian=arrived.jacobian)
 
     # The state for loops and storage
@@ -358,14 +343,15 @@ class ArrayFilter(ODEFilter):
         sample: IntervalData,
     ) -> tuple[None, FilterState]:
         """Arrays have no structural zeros, and their shapes are known without tracing."""
-        coordinates, free = len(self._highest), len(self._free)
+        noise = len(coloured(particle.noise))
+        coordinates, free = len(self._highest), len(self._free) + noise
         memory = self.diffusion.start(np.zeros(coordinates))
 
         def numbers(*shape: int) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct(shape, float)
 
         return None, FilterState(
-            mean=numbers(self.layout.size),
+            mean=numbers(self.layout.size + noise),
             factor=numbers(free, free),
             jacobian=numbers(coordinates, len(self._physical)),
             diffusion=[numbers(coordinates) for _ in memory],
@@ -378,16 +364,19 @@ class ArrayFilter(ODEFilter):
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state)
 
     def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
-        rows = self._all_rows(state)[self._to_layout]
+        size = self.layout.size
+        if len(state.mean) > size:  # the columns of coloured noise become zero
+            state = state._replace(factor=self._algebra.lower(state.factor))
+        rows = self._all_rows(state)[self._to_layout, : len(self._free)]
         rows = jnp.pad(rows, ((0, 0), (0, rows.shape[0] - rows.shape[1])))
-        return state.mean * sample.scales, rows * sample.scales[:, None]
+        return state.mean[:size] * sample.scales, rows * sample.scales[:, None]
 
     def _all_rows(self, state: FilterState) -> Float[Array, "D free"]:
         """The row of every component, in `_factor_order`."""
         if self.ode_noise:
-            return state.factor
+            return self._rows_of(state)
         determined = self._algebra.product(state.jacobian, state.factor[: len(self._physical)])
-        return jnp.concatenate([state.factor, determined])
+        return jnp.concatenate([self._rows_of(state), determined])
 
     def pack(self, state: FilterState, template: FilterState) -> Any:
         pairs = zip(jax.tree.leaves(state), jax.tree.leaves(template), strict=True)

@@ -22,8 +22,10 @@ from jax import lax
 from jaxtyping import Bool, Float
 
 from probsysid._internal.array_types import Numbers
+from probsysid._internal.errors import InputError
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
+from probsysid.odefilter.coloured_noise import coloured
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.ode_filter import ODEFilter
@@ -121,6 +123,8 @@ def smooth_record(
     longest_chunk: int = LONGEST_CHUNK,
 ) -> Smoothed:
     """Filter and smooth a record without storing every step: on the way back each chunk is filtered again."""
+    if coloured(particles.noise):
+        raise InputError("states are not smoothed where the noise is coloured: leave out `time`, or use predict.")
     count, substeps = samples.grid.shape[:2]
     chunks: list[tuple[ChunkStart, GaussianPath]] = []
     innovations, smoothed = ChunkBuffer(count), ChunkBuffer(count)

@@ -207,7 +207,7 @@ def _observe(
 
 def _dense(ode_filter: ODEFilter, state: FilterState) -> FilterState:
     """The state as a loop carries it, without structural zeros."""
-    return ode_filter.fill(state, [[True] * len(ode_filter.free)] * len(ode_filter.free))
+    return ode_filter.fill(state, [[True] * len(state.factor)] * len(state.factor))
 
 
 # Between the steps

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from probsysid._internal.array_types import Scalar
+from probsysid.model.noise import NoiseValues, OutputNoise
+from probsysid.odefilter.noise_likelihood import assimilate
 
 Entry = Any
 """A scalar, or None for a structural zero."""
@@ -58,6 +60,12 @@ def dot(a: Row, b: Row) -> Entry:
     for x, y in zip(a, b, strict=True):
         total = add(total, multiply(x, y))
     return total
+
+
+def length(row: Row) -> Entry:
+    """Standard deviation of a quantity."""
+    square = dot(row, row)
+    return None if square is None else jnp.sqrt(square)
 
 
 def combine(coefficients: Sequence[Entry], rows: Sequence[Row]) -> Row:
@@ -120,18 +128,19 @@ def triangularise(rows: list[Row]) -> list[Row]:
     while rows:
         first, *rest = rows
         square = dot(first, first)
-        length = None if square is None else jnp.sqrt(square)
+        norm = None if square is None else jnp.sqrt(square)
         inverse = None if square is None else reciprocal(square)
         gains = [multiply(dot(first, row), inverse) for row in rest]
         done = len(factor) - len(rows)
-        for target, entry in zip(factor[done:], (length, *(multiply(g, length) for g in gains)), strict=True):
+        for target, entry in zip(factor[done:], (norm, *(multiply(g, norm) for g in gains)), strict=True):
             target.append(entry)
         rows = [remove(first, gain, row) for gain, row in zip(gains, rest, strict=True)]
     return [[*row, *[None] * (len(factor) - len(row))] for row in factor]
 
 
 class Innovation(NamedTuple):
-    """A one-step prediction error."""
+    """A one-step prediction error.  Where the noise is not plainly Gaussian: the error of the same probability if it
+    were."""
 
     value: Scalar
     """NaN where nothing was measured."""
@@ -144,7 +153,7 @@ def observe(
     output_rows: list[Row],
     predictions: Sequence[Scalar],
     observations: Sequence[Scalar],
-    noise: Sequence[Scalar],
+    noise: Sequence[OutputNoise],
     rows: list[Row],
     means: list[Scalar],
 ) -> tuple[Scalar, list[Innovation], list[Row], list[Scalar]]:
@@ -153,6 +162,7 @@ def observe(
     Textbook, for one output with row c and noise r:  S = c c' + r^2, v = y - prediction, K = L c' / S,
     energy = (log(2 pi S) + v^2 / S) / 2  (paper, eq. energy),  m <- m + K v,  P <- P - K S K'.
     Here Potter's square-root update, row <- row - (row c') / (S + r sqrt(S)) c, valid for any factor and any r.
+    Noise that is not plainly Gaussian has its own energy and gains (`noise_likelihood.py`).
 
     Returns the energy summed over outputs, each output's innovation, the new rows and means.
     """
@@ -162,21 +172,44 @@ def observe(
     for observed, r in zip(observations, noise, strict=True):
         row, *output_rows = output_rows
         predicted, *predictions = predictions
-        present = ~jnp.isnan(observed)
-        variance = add(dot(row, row), r * r)
-        innovation = jnp.where(present, observed - predicted, 0.0)
-        energy = energy + jnp.where(present, 0.5 * (jnp.log(2 * jnp.pi * variance) + innovation**2 / variance), 0.0)
-        correction = innovation / variance
-        white = correction * jnp.sqrt(variance)
-        innovations.append(Innovation(jnp.where(present, innovation, jnp.nan), variance, white))
-        shrink = jnp.where(present, 1 / (variance + r * jnp.sqrt(variance)), 0.0)
+        update = weigh(r, observed, predicted, dot(row, row))
+        energy = energy + update.energy
+        innovations.append(update.innovation)
         count = len(output_rows)
         everything = (*output_rows, *rows)
         covariances = [dot(row, other) for other in everything]
-        updated = [remove(row, multiply(c, shrink), other) for c, other in zip(covariances, everything, strict=True)]
+        updated = [
+            remove(row, multiply(c, update.shrink), other) for c, other in zip(covariances, everything, strict=True)
+        ]
         values = [
-            add(value, multiply(c, correction)) for c, value in zip(covariances, (*predictions, *means), strict=True)
+            add(value, multiply(c, update.correction))
+            for c, value in zip(covariances, (*predictions, *means), strict=True)
         ]
         output_rows, rows = updated[:count], updated[count:]
         predictions, means = values[:count], values[count:]
     return energy, innovations, rows, means
+
+
+class Update(NamedTuple):
+    """What one measured value does: see `Assimilated`."""
+
+    energy: Scalar
+    correction: Scalar
+    shrink: Scalar
+    innovation: Innovation
+
+
+def weigh(noise: OutputNoise, observed: Scalar, predicted: Scalar, square: Entry) -> Update:
+    """Compare a value with its prediction, whose variance without noise is `square`."""
+    present = ~jnp.isnan(observed)
+    if isinstance(noise, NoiseValues):
+        found = assimilate(noise, observed, predicted, jnp.zeros(()) if square is None else square)
+        value = jnp.where(present, found.white * jnp.sqrt(found.variance), jnp.nan)
+        return Update(found.energy, found.correction, found.shrink, Innovation(value, found.variance, found.white))
+    variance = add(square, noise * noise)
+    innovation = jnp.where(present, observed - predicted, 0.0)
+    energy = jnp.where(present, 0.5 * (jnp.log(2 * jnp.pi * variance) + innovation**2 / variance), 0.0)
+    correction = innovation / variance
+    white = correction * jnp.sqrt(variance)
+    shrink = jnp.where(present, 1 / (variance + noise * jnp.sqrt(variance)), 0.0)
+    return Update(energy, correction, shrink, Innovation(jnp.where(present, innovation, jnp.nan), variance, white))

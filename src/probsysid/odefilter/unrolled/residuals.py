@@ -124,6 +124,18 @@ def rows_along_ode(
     return [[column[i] for column in columns] for i in range(layout.size)]
 
 
+def residuals_at(layout: Layout, mean: list[Any], values: list[Any]) -> list[Any]:
+    """Of the ODE, at the linearisation whose values of the vector field at the mean these are."""
+    return [mean[i] - value for i, value in zip(layout.highest, values, strict=True)]
+
+
+def rate_residuals(layout: Layout, components: list[Any], jacobian: list[Row]) -> list[Any]:
+    """Highest derivatives minus Jacobian times physical components."""
+    physical = [components[i] for i in layout.physical]
+    pairs = zip(layout.highest, jacobian, strict=True)
+    return [gaussian.subtract(components[i], gaussian.combine_values(row, physical)) for i, row in pairs]
+
+
 def residual_rows(layout: Layout, rows: list[Row], jacobian: list[Row], noise: Any) -> list[Row]:
     """Rows of the ODE residuals: highest derivative minus Jacobian times state, and the ODE's own noise, if it has any:
     its standard deviation for every component."""

@@ -14,23 +14,26 @@ from jax import lax
 
 from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.model.particle import Particle
-from probsysid.odefilter import linearise
+from probsysid.odefilter.coloured_noise import apart_from_state, coloured
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
-from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.ode_filter import ODEFilter, Prediction
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled import gaussian
+from probsysid.odefilter.unrolled.coloured import aged, diagonal, noise_alone, with_coloured
 from probsysid.odefilter.unrolled.gaussian import Innovation, Row
+from probsysid.odefilter.unrolled.outputs import predicted_outputs
 from probsysid.odefilter.unrolled.residuals import (
     apply,
     dense,
     disturbance_rows,
     embed,
     off_solutions,
+    rate_residuals,
     residual_rows,
     residual_variance_ratio,
+    residuals_at,
     rows_along_ode,
     sparse,
 )
@@ -48,12 +51,12 @@ class UnrolledFilter(ODEFilter):
     # Initialisation
 
     def start(self, particle: Particle, sample: IntervalData) -> FilterState:
-        blank: Row = [None] * len(self.free)
-        rows = [
-            [sd / sample.scales[i] if k == j else None for k, _ in enumerate(blank)]
-            for j, (i, sd) in enumerate(zip(self.layout.physical, particle.initial_sd, strict=True))
-        ]
+        noise = [r.level for r in coloured(particle.noise).values()]
+        size = len(self.free) + len(noise)
+        scaled = zip(self.layout.physical, particle.initial_sd, strict=True)
+        rows = diagonal([sd / sample.scales[i] for i, sd in scaled], size, 0)
         mean, factor, jacobian = self._from_physical(particle, sample, sample.inputs, particle.initial_mean, rows)
+        mean, factor = [*mean, *(jnp.zeros(()) for _ in noise)], [*factor, *diagonal(noise, size, len(self.free))]
         guesses = self._initial_diffusions(particle, sample)
         memory = [self.diffusion.start(guess) for guess in guesses]
         nothing = [jnp.zeros(()) for _ in self._others] if self._tracks_data else []
@@ -61,7 +64,7 @@ class UnrolledFilter(ODEFilter):
 
     def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> list[Scalar]:
         """Squared diffusion of each coordinate, from the initial state alone."""
-        extended = Layout(self.layout.orders, tuple(q + EXTRA_DERIVATIVES for q in self.layout.smoothness))
+        extended = self.layout.further(EXTRA_DERIVATIVES)
         derivatives = taylor_derivatives(
             lambda x, u: self.model.highest_derivatives(x, u, particle.parameters),
             extended,
@@ -76,6 +79,7 @@ class UnrolledFilter(ODEFilter):
         physical = [state.mean[i] * sample.scales[i] for i in layout.physical]
         rows = state.factor[: len(layout.physical)]
         mean, factor, jacobian = self._from_physical(particle, sample, sample.departure, physical, rows)
+        mean, factor = [*mean, *state.mean[layout.size :]], [*factor, *state.factor[len(self.free) :]]
         return state._replace(mean=mean, factor=factor, jacobian=jacobian)
 
     def _from_physical(
@@ -133,11 +137,10 @@ class UnrolledFilter(ODEFilter):
 
     def _rescale(self, state: FilterState, rescale: Numbers) -> FilterState:
         layout = self.layout
-        mean = [value * rescale[i] for i, value in enumerate(state.mean)]
-        factor = [
-            [gaussian.multiply(entry, rescale[i]) for entry in row]
-            for i, row in zip(self.free, state.factor, strict=True)
-        ]
+        size, free = layout.size, len(self.free)
+        mean = [*(value * rescale[i] for i, value in enumerate(state.mean[:size])), *state.mean[size:]]
+        scaled = zip(self.free, state.factor[:free], strict=True)
+        factor = [[gaussian.multiply(entry, rescale[i]) for entry in row] for i, row in scaled] + state.factor[free:]
         jacobian = [
             [gaussian.multiply(s, rescale[i] / rescale[j]) for s, j in zip(row, layout.physical, strict=True)]
             for i, row in zip(layout.highest, state.jacobian, strict=True)
@@ -148,7 +151,8 @@ class UnrolledFilter(ODEFilter):
     # One integration step
 
     def _predict_mean(self, state: FilterState) -> list[Scalar]:
-        return apply(self.layout.transition, state.mean)
+        size = self.layout.size
+        return [*apply(self.layout.transition, state.mean[:size]), *state.mean[size:]]
 
     def _predict_data_part(self, state: FilterState) -> list[Scalar] | None:
         if not self._tracks_data:
@@ -160,25 +164,32 @@ class UnrolledFilter(ODEFilter):
         sigma = [jnp.sqrt(v) for v in variance]
         rows = self._component_rows(state)
         transition, process = sparse(layout.transition), sparse(layout.process_factor)
-        return [
+        predicted = [
             [
                 *gaussian.combine(transition[i], rows),
                 *(gaussian.multiply(entry, sigma[layout.coordinate[i]]) for entry in process[i]),
             ]
             for i in range(layout.size)
         ]
+        return predicted + [[*row, *[None] * layout.size] for row in state.factor[len(self.free) :]]
 
     def _predict_rows_along_ode(
         self, state: FilterState, variance: list[Any], jacobian: list[Row], scales: Any, step: Any
     ) -> list[Row]:
-        carried = rows_along_ode(self.layout, self._others, state, jacobian, scales, step)
-        noise = [row[len(self.free) :] for row in self._predict_rows(state, variance)]
+        free = len(self.free)
+        components = state._replace(factor=state.factor[:free])
+        carried = rows_along_ode(self.layout, self._others, components, jacobian, scales, step) + state.factor[free:]
+        noise = [row[len(state.factor) :] for row in self._predict_rows(state, variance)]
         return [[*row, *more] for row, more in zip(carried, noise, strict=True)]
+
+    def _carried(self, mean: list[Any]) -> tuple[int, ...]:
+        """The free components and coloured noise: what has rows in the factor."""
+        return (*self.free, *range(self.layout.size, len(mean)))
 
     def _component_rows(self, state: FilterState) -> list[Row]:
         """The row of every component, in the order of the layout."""
         rows: list[Row] = [[] for _ in range(self.layout.size)]
-        for i, row in zip(self.free, state.factor, strict=True):
+        for i, row in zip(self.free, state.factor, strict=False):
             rows[i] = row
         if not self.ode_noise:
             physical = [rows[i] for i in self.layout.physical]
@@ -223,9 +234,9 @@ class UnrolledFilter(ODEFilter):
     ) -> tuple[list[list[Scalar]], list[Scalar]]:
         memories: list[list[Scalar]] = []
         variances: list[Scalar] = []
-        residuals = self._residuals(predicted.mean, values)
+        residuals = residuals_at(self.layout, predicted.mean, values)
         if predicted.data_part is not None:
-            from_data = self._rate_residuals(predicted.data_part, jacobian)
+            from_data = rate_residuals(self.layout, predicted.data_part, jacobian)
             residuals = [without_data(z, part) for z, part in zip(residuals, from_data, strict=True)]
         for c, residual in enumerate(residuals):
             n, q = self.layout.orders[c], self.layout.smoothness[c]
@@ -245,30 +256,23 @@ class UnrolledFilter(ODEFilter):
         directions = residual_rows(self.layout, rows, jacobian, self.ode_noise / scales if self.ode_noise else None)
         if self.ode_noise:
             rows = [[*row, *[None] * len(directions)] for row in rows]
-        vectors = [(self._residuals(mean, values), [mean[i] for i in self.free])]
+        carried = self._carried(mean)
+        vectors = [(residuals_at(self.layout, mean, values), [mean[i] for i in carried])]
         if data_part is not None:
-            vectors.append((self._rate_residuals(data_part, jacobian), [data_part[i] for i in self.free]))
-        free_rows, (free_mean, *parts) = gaussian.condition(directions, [rows[i] for i in self.free], vectors)
+            data_part = [*data_part, *[None] * (len(mean) - len(data_part))]
+            vectors.append((rate_residuals(self.layout, data_part, jacobian), [data_part[i] for i in carried]))
+        free_rows, (free_mean, *parts) = gaussian.condition(directions, [rows[i] for i in carried], vectors)
         mean = self._complete_mean(free_mean, mean, values, jacobian)
-        off = [off_solutions(self.layout, self._others, part, jacobian, scales) for part in parts]
+        free = len(self.free)
+        off = [off_solutions(self.layout, self._others, part[:free], jacobian, scales) for part in parts]
         return free_rows, mean, [entry for part in off for entry in part]
-
-    def _residuals(self, mean: list[Any], values: list[Any]) -> list[Any]:
-        """Of the ODE, at the linearisation whose values of the vector field at the mean these are."""
-        return [mean[i] - value for i, value in zip(self.layout.highest, values, strict=True)]
-
-    def _rate_residuals(self, components: list[Any], jacobian: list[Row]) -> list[Any]:
-        """Highest derivatives minus Jacobian times physical components."""
-        physical = [components[i] for i in self.layout.physical]
-        pairs = zip(self.layout.highest, jacobian, strict=True)
-        return [gaussian.subtract(components[i], gaussian.combine_values(row, physical)) for i, row in pairs]
 
     def _complete_mean(
         self, free_mean: list[Scalar], predicted: list[Scalar], values: list[Scalar], jacobian: list[Row]
     ) -> list[Scalar]:
         """All components: where the ODE is exact, highest derivatives follow from the linearised vector field."""
         mean = list(predicted)
-        for i, value in zip(self.free, free_mean, strict=True):
+        for i, value in zip(self._carried(mean), free_mean, strict=True):
             mean[i] = value
         if not self.ode_noise:
             change = [mean[i] - predicted[i] for i in self.layout.physical]
@@ -291,13 +295,17 @@ class UnrolledFilter(ODEFilter):
 
     def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
         rows = self._predict_rows_along_ode(state, arrived.variance, arrived.jacobian, sample.scales, sample.step)
+        assert len(rows) == self.layout.size, "the smoother does not know coloured noise"
         free, gap = len(self.free), [None] * (self.layout.size - len(self.free))
         mean = jnp.stack(self._predict_mean(state)) * sample.scales
         return mean, dense([[*row[:free], *gap, *row[free:]] for row in rows]) * sample.scales[:, None]
 
     def _disturb(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
-        pairs = zip(state.factor, self._disturbance_rows(state, particle, sample), strict=True)
-        return state._replace(factor=gaussian.triangularise([[*row, *noise] for row, noise in pairs]))
+        added = self._disturbance_rows(state, particle, sample)
+        added += [[None] * len(added[0])] * (len(state.factor) - len(added))
+        return state._replace(
+            factor=gaussian.triangularise([[*a, *b] for a, b in zip(state.factor, added, strict=True)])
+        )
 
     def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
         added = self._disturbance_rows(state, particle, sample)
@@ -309,40 +317,33 @@ class UnrolledFilter(ODEFilter):
 
     # Data
 
+    def _age_noise(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
+        return aged(state, len(self.free), particle.noise, sample)
+
     def observe(
         self, state: FilterState, particle: Particle, sample: IntervalData
     ) -> tuple[FilterState, Scalar, list[Innovation]]:
-        layout, scales = self.layout, sample.scales
+        layout = self.layout
         if self.restarts:
             state = self._follow_jump(state, particle, sample)
-        observable = (*layout.physical, *layout.highest)
-        point = [state.mean[i] * scales[i] for i in observable]
-        split = len(layout.physical)
-        inputs = [values[0] for values in sample.inputs]
-
-        def function(x: Sequence[Scalar]) -> Sequence[Scalar]:
-            return self.model.measured(x[:split], x[split:], inputs, particle.parameters)
-
-        jacobian = linearise.jacobian(function, point, self.model.outputs_sparsity)
-        rows = self._component_rows(state)
-        output_rows = [
-            gaussian.combine(
-                [gaussian.multiply(s, scales[i]) for s, i in zip(slopes, observable, strict=True)],
-                [rows[i] for i in observable],
-            )
-            for slopes in jacobian
-        ]
-        free_mean = [state.mean[i] for i in self.free]
-        energy, innovations, factor, free_mean = gaussian.observe(
-            output_rows, function(point), list(sample.outputs), particle.noise, state.factor, free_mean
+        output_rows, predictions = predicted_outputs(
+            self.model, layout, particle, sample, state.mean, self._component_rows(state)
         )
-        if self.joint:
+        free, noise = len(self.free), apart_from_state(particle.noise)
+        output_rows, predictions = with_coloured(output_rows, predictions, state, free, particle.noise)
+        free_mean = [state.mean[i] for i in self._carried(state.mean)]
+        energy, innovations, factor, free_mean = gaussian.observe(
+            output_rows, predictions, list(sample.outputs), noise, state.factor, free_mean
+        )
+        if not self.joint:
+            state = noise_alone(state, factor, free_mean, free)
+        else:
             values = [state.mean[i] for i in layout.highest]
             mean = self._complete_mean(free_mean, state.mean, values, state.jacobian)
             data_part = state.data_part
             if self._tracks_data:
-                change = [new - state.mean[i] for i, new in zip(self.free, free_mean, strict=True)]
-                off = off_solutions(self.layout, self._others, change, state.jacobian, scales)
+                change = [new - state.mean[i] for i, new in zip(self.free, free_mean, strict=False)]
+                off = off_solutions(self.layout, self._others, change, state.jacobian, sample.scales)
                 data_part = [gaussian.add(*pair) for pair in zip(data_part, off, strict=True)]
             state = state._replace(mean=mean, factor=factor, data_part=data_part)
         return state, energy, innovations
@@ -359,7 +360,7 @@ class UnrolledFilter(ODEFilter):
         return state._replace(mean=mean, jacobian=jacobian)
 
     def before_jump(self, observed: FilterState, arrived: FilterState) -> FilterState:
-        free_mean = [observed.mean[i] for i in self.free]
+        free_mean = [observed.mean[i] for i in self._carried(observed.mean)]
         highest = [arrived.mean[i] for i in self.layout.highest]
         mean = self._complete_mean(free_mean, arrived.mean, highest, arrived.jacobian)
         return observed._replace(mean=mean, jacobian=arrived.jacobian)
@@ -382,9 +383,11 @@ class UnrolledFilter(ODEFilter):
         return fill(state, pattern)
 
     def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
-        size = self.layout.size
-        rows = [[*row, *[None] * (size - len(row))] for row in self._component_rows(state)]
-        return jnp.stack(state.mean) * sample.scales, dense(rows) * sample.scales[:, None]
+        size, free = self.layout.size, len(self.free)
+        if len(state.factor) > free:  # the columns of coloured noise become zero
+            state = state._replace(factor=gaussian.triangularise(state.factor))
+        rows = [[*row[:free], *[None] * (size - free)] for row in self._component_rows(state)]
+        return jnp.stack(state.mean[:size]) * sample.scales, dense(rows) * sample.scales[:, None]
 
     def pack(self, state: FilterState, template: FilterState) -> Any:
         return jnp.stack(jax.tree.leaves(state))

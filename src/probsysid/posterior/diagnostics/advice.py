@@ -15,6 +15,7 @@ from jaxtyping import Float
 from probsysid._internal.validation import is_real
 from probsysid.data.record import Record
 from probsysid.model.model import Model
+from probsysid.model.noise import forms, level_of
 from probsysid.model.problem import Problem
 from probsysid.model.stored_model import equations_of
 from probsysid.posterior.diagnostics.missing_terms import (
@@ -56,7 +57,7 @@ def find_doubts(
         seen = free_run_errors(problem, records[index], index, theta, weights) if doubtful else None
         for output, residuals in found.items():
             name = output if len(errors) == 1 else f"{output} of record {index}"
-            given = problem.noise.get(output)
+            given = level_of(problem.noise[output]) if output in problem.noise else None
             level = float(given) if is_real(given) else None  # type: ignore[arg-type]
             sentence = doubt(name, output, residuals, level, problem, seen, fixed_steps)
             sentences += [sentence] if sentence else []
@@ -92,11 +93,11 @@ def doubt(
         )
         alone = white or (seen is not None and seen.white)
         parts += [] if alone else ["They are not white.", model_remedy(problem, seen)]
-        parts.append(f"Let the noise be inferred, {_noise_lines(output, noise * spread)}.")
+        parts.append(f"Let the noise be inferred, {_noise_lines(output, noise * spread, problem)}.")
     else:
         parts.append(_not_white(name, residuals))
         if noise is not None and (seen is None or seen.missing is None):
-            lines = _noise_lines(output, 10 * noise)
+            lines = _noise_lines(output, 10 * noise, problem)
             parts.append(
                 f"The noise is fixed at {noise:.3g}: far too low, that alone would do it; let it be inferred, {lines}."
             )
@@ -106,8 +107,10 @@ def doubt(
     return " ".join(parts)
 
 
-def _noise_lines(output: str, level: float) -> str:
+def _noise_lines(output: str, level: float, problem: Problem) -> str:
     """What to write for a noise level to be inferred."""
+    if output in forms(problem.noise):
+        return "leaving its level out, which gives it a wide prior"
     study = f'[noise] {output} = "LogNormal(log({level:.2g}), 1)"'
     return f"in a study: `{study}`; in Python: `noise={{{output!r}: dist.LogNormal(np.log({level:.2g}), 1)}}`"
 
@@ -128,8 +131,10 @@ def free_run_errors(
     theta: Float[np.ndarray, "dimension particle"],
     weights: Float[np.ndarray, " particle"],
 ) -> FreeRunErrors | None:
-    """What the best draw leaves of a training record in free run; None with process noise, which a free run lacks."""
-    estimate = None if problem.process_noise else _best_draw(problem, record, index, theta, weights)
+    """What the best draw leaves of a training record in free run; None with process noise, which a free run lacks, and
+    where noise is not plainly Gaussian, so that squared errors do not tell."""
+    unfit = problem.process_noise or forms(problem.noise)
+    estimate = None if unfit else _best_draw(problem, record, index, theta, weights)
     return None if estimate is None else examine(problem.model, record, estimate)
 
 
@@ -147,8 +152,10 @@ def model_remedy(problem: Problem, seen: FreeRunErrors | None) -> str:
     names = [name for name, own in problem.model.coordinates.items() if own == order]
     study = ", ".join(f'`[process_noise] {name} = "auto"`' for name in names)
     python = ", ".join(f'"{name}": "auto"' for name in names)
-    why = "No single term of the state, the inputs or time explains them: a random force is missing"
-    return f"{why}. Add process noise, in a study: {study}; in Python: `process_noise={{{python}}}`."
+    why = "No single term of the state, the inputs or time explains them: a random force is missing. "
+    if seen is None and forms(problem.noise):
+        why = ""
+    return f"{why}Add process noise, in a study: {study}; in Python: `process_noise={{{python}}}`."
 
 
 def term_remedy(model: Model, missing: MissingTerm) -> str:
