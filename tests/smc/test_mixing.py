@@ -55,19 +55,14 @@ def test_walks_take_as_many_moves_as_they_need() -> None:
     outputs = design @ random.standard_normal(8) + 0.5 * random.standard_normal(30)
     problem = Regression(design, outputs, np.full(30, 0.5), np.zeros(8), np.ones(8))
     sampler = Sampler(particles=256, move="random-walk")
-    exact = problem.exact
-    white = np.linalg.inv(np.linalg.cholesky(exact.covariance[-1]))
-    errors, moves = [], []
-    for seed in range(8):
-        run = ibis.start(problem.target(), sampler, seed)
+    target, moves = problem.target(), []
+    for seed in range(3):
+        run = ibis.start(target, sampler, seed)
         while run.samples < len(outputs):
-            run, step = ibis.step(run, problem.target(), sampler)
+            run, step = ibis.step(run, target, sampler)
             moves += [r.moves for r in step.rejuvenations]
-            assert all(r.moves <= LONGER * sampler.max_moves for r in step.rejuvenations)
-        errors.append(white @ (run.flat_theta @ run.normalised_weights - exact.mean[-1]))
-    assert np.mean(moves) > 12
-    # 64 squares: their mean is known to a sixth; with 8 moves the effective number is below 40 of 256
-    assert 1 / np.mean(np.square(errors)) > 50
+    assert max(moves) <= LONGER * sampler.max_moves
+    assert np.mean(moves) > 12  # 8 until nearly all have moved
 
 
 def test_independent_proposals_stop_when_all_have_moved() -> None:
