@@ -204,8 +204,26 @@ def test_clipping_missing_and_constant_channels_are_seen(tmp_path: Path) -> None
     resolved, _ = load_study(study)
     texts = [finding.text for finding in data_findings(resolved.measured[0])]
     assert any("level may be clipped" in text for text in texts)
+    assert any("if so, write `[noise] level = { upper = 1.0 }`" in text for text in texts)
     assert any("level: 1 of 60 samples are missing" in text for text in texts)
     assert clipped(np.array([0.0, 1, 1, 1, 0, 1]), 1.0) == (3, 3)
+
+
+def test_the_line_that_is_offered_for_clipped_data_keeps_what_is_there_and_silences_the_warning(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    lines = (tmp_path / "lag.csv").read_text().splitlines()
+    clip = [",".join([*line.split(",")[:2], str(min(float(line.split(",")[2]), 1.0))]) for line in lines[1:]]
+    (tmp_path / "lag.csv").write_text("\n".join([lines[0], *clip]))
+    resolved, _ = load_study(study)
+    (offer,) = [f.text for f in data_findings(resolved.measured[0], resolved.study.noise) if "if so" in f.text]
+    line = offer.split("`[noise] ")[1].rstrip("`")
+    assert line == "level = { level = 0.02, upper = 1.0 }"
+    study.write_text(study.read_text().replace("[noise]\nlevel = 0.02", f"[noise]\n{line}"))
+    resolved, _ = load_study(study)
+    (candidate,) = resolved.candidates
+    assert candidate.problem.noise == {"level": ps.Noise(0.02, upper=1.0)}
+    found = [f for f in data_findings(resolved.measured[0], resolved.study.noise) if "clipped" in f.text]
+    assert [f.warning for f in found] == [False]
 
 
 def test_samples_in_train_and_test_are_told(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from probsysid.study.mistakes import StudyError
 from probsysid.study.priors import FAMILIES, parse_prior
 from probsysid.study.resolve import resolve_study
 from probsysid.study.run import load_study
-from probsysid.study.schema import SamplerSection, SolverSection
+from probsysid.study.schema import NoiseSection, SamplerSection, SolverSection
 from probsysid.study.study_file import study_of
 from probsysid.study.toml_writer import to_toml
 from tests.study.small import STUDY, write_study
@@ -56,6 +56,9 @@ def problems(text: str) -> list[str]:
         ("LogNormal(0, 1)", "LogNormal(0, -1)", "sd is -1; it must be positive"),
         ("level = 0.02", 'level = "loud"', "`noise.level`: 'loud' is not a prior"),
         ("level = 0.02", "level = nan", "`noise.level` is nan: it must be finite"),
+        ("level = 0.02", "level = { degree = 4 }", "there is no key 'degree'; known are: level, transform, degrees"),
+        ("level = 0.02", "level = { upper = 1, lower = 2 }", "Noise: lower is 2.0 and upper 1.0; lower must be below"),
+        ("level = 0.02", 'level = { degrees = "Gama(2, 1)" }', "degrees: there is no prior 'Gama'"),
         ('[model]\nname = "lag"', '[model]\ncatalogue = "dufing"', "Did you mean 'duffing'?"),
         ('a = { prior = "LogNormal(0, 1)"', "a = { fixed = true", "`parameters.a.fixed` is True; it must be a number"),
         ('b = { prior = "Normal(1, 2)"', 'lambda = { prior = "Normal(1, 2)"', "`parameters.lambda`"),
@@ -167,10 +170,11 @@ def test_a_chain_is_the_sum_of_its_springs() -> None:
     assert float(total) == pytest.approx(2.0 - wall, rel=1e-12)
 
 
-def test_sections_have_every_option_of_solver_and_sampler() -> None:
-    for section, options in ((SolverSection, ps.Solver), (SamplerSection, ps.Sampler)):
+def test_sections_have_every_option_of_solver_sampler_and_noise() -> None:
+    sections = ((SolverSection, ps.Solver), (SamplerSection, ps.Sampler), (NoiseSection, ps.Noise))
+    for section, options in sections:
         names = {field.name for field in fields(options)}
-        more = {"preset"} | ({"method", "refine"} if options is ps.Sampler else set())
+        more = {ps.Solver: {"preset"}, ps.Sampler: {"preset", "method", "refine"}, ps.Noise: set()}[options]
         assert set(section.model_fields) == names | more
 
 

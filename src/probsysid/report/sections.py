@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from probsysid.model.varying import record_value
+from probsysid.posterior.diagnostics.noise_marks import noise_marks
 from probsysid.posterior.diagnostics.residuals import analyse, verdict
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.storage import settings_record
@@ -57,6 +58,9 @@ FEW_ACCEPTED = 0.1
 
 WORDS = {"noise": "noise of", "process_noise": "process noise of", "initial": "initial value of"}
 """Descriptions of the quantities that are not parameters, by the first part of their names."""
+
+NOISE_PARTS = {"degrees": "degrees of freedom of the noise of", "time": "correlation time of the noise of"}
+"""By the last part of their names."""
 
 
 def summary(content: Content) -> Summary:
@@ -172,6 +176,9 @@ def _meaning(posterior: Posterior, name: str) -> str:
                 return f"{parameter} on {record_name(record, index)}"
     kind, _, rest = name.partition(".")
     word = WORDS.get(kind.split("[")[0])
+    output, _, part = rest.partition(".")
+    if kind == "noise" and part in NOISE_PARTS:
+        return f"{NOISE_PARTS[part]} {output}"
     return f"{word} {rest}" if rest and word else ""
 
 
@@ -243,8 +250,12 @@ def fits(model: ModelView, figures: InteractiveFigures) -> Sequence[RunFit]:
             for output, values in outputs.items()
         ]
         scores = Table(rows, ["range", "output", "rmse", "fit", "in 90 % band"], numeric=(2, 3, 4)) if rows else None
-        keys = [figures.add(fit_figure(run, output)) for output in run.simulation.scored]
-        found.append(RunFit(run.name, scores, run.start, keys))
+        keys, remarks = [], []
+        for output in run.simulation.scored:
+            marks = noise_marks(model.posterior, run.simulation, output)
+            keys.append(figures.add(fit_figure(run, output, marks)))
+            remarks += marks.sentences(output, run.simulation.record.samples)
+        found.append(RunFit(run.name, scores, run.start, keys, remarks))
     return found
 
 

@@ -210,6 +210,8 @@ class RunFit:
     scores: Table | None
     start: str
     figures: Sequence[str]
+    remarks: Sequence[str] = ()
+    """On clipped samples and outliers."""
 
 
 @dataclass(frozen=True)

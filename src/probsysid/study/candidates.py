@@ -11,7 +11,7 @@ from probsysid.data.record import Record
 from probsysid.model.equations import Equation, parse
 from probsysid.model.model import Model
 from probsysid.model.model_equations import ModelEquations
-from probsysid.model.noise import check_records, with_levels
+from probsysid.model.noise import Noise, check_records, with_levels
 from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
@@ -27,7 +27,7 @@ from probsysid.study.name_checks import (
 )
 from probsysid.study.priors import Prior
 from probsysid.study.records import StudyRecord
-from probsysid.study.schema import ModelSection, ParameterSection, Study
+from probsysid.study.schema import ModelSection, NoiseSection, ParameterSection, Study
 
 LONGEST_NAME = 100
 """Bytes of a model's name; file systems allow 255, extensions included."""
@@ -150,7 +150,8 @@ def make_candidate(
         units=_units(study, equations, own),
         name=section.name or title or "model",
     )
-    noise = with_levels(_values({**study.noise, **section.noise}), model.output_names, records)
+    given = {name: _noise(value) for name, value in {**study.noise, **section.noise}.items()}
+    noise = with_levels(given, model.output_names, records)
     check_records(noise, records)
     initials = [_initial(study, section, item, model) for item in training]
     forces = {k: v for k, v in {**study.process_noise, **section.process_noise}.items() if k in equations.coordinates}
@@ -193,6 +194,12 @@ def _initial(
 
 def _value(quantity: float | str | Prior) -> float | str | dist.Distribution:
     return quantity.distribution if isinstance(quantity, Prior) else quantity
+
+
+def _noise(given: float | Prior | NoiseSection) -> Any:
+    if not isinstance(given, NoiseSection):
+        return _value(given)
+    return Noise(**_values({name: getattr(given, name) for name in NoiseSection.model_fields}))
 
 
 def _values(table: Mapping[str, Any]) -> dict[str, Any]:

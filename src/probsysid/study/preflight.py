@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +19,11 @@ from probsysid.model.problem import Problem
 from probsysid.parallel.default import default_executor
 from probsysid.posterior.simulate import first_order_rates, simulate
 from probsysid.study.candidates import CandidateModel
+from probsysid.study.priors import Prior
 from probsysid.study.records import StudyRecord
 from probsysid.study.resolve import ResolvedStudy
+from probsysid.study.schema import NoiseSection
+from probsysid.study.toml_writer import quoted
 from probsysid.targets.batch_target import BatchTarget
 
 LOOK = 2000
@@ -72,7 +76,8 @@ def preflight(
     resolved: ResolvedStudy, candidate: CandidateModel, draws: int, seed: int
 ) -> tuple[list[Finding], list[PriorSimulation]]:
     """All findings about one model of a study, and its prior simulations."""
-    findings = [finding for item in resolved.measured for finding in data_findings(item)]
+    given = resolved.study.noise
+    findings = [finding for item in resolved.measured for finding in data_findings(item, given)]
     simulations = []
     for index, item in enumerate(resolved.trained):
         assert item.train is not None
@@ -89,19 +94,20 @@ def preflight(
 # Data
 
 
-def data_findings(item: StudyRecord) -> list[Finding]:
-    """Findings about a record alone, without a model."""
+def data_findings(item: StudyRecord, noise: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Findings about a record alone, without a model; `noise` is the study's section."""
     record, name = item.record, item.name
     sampling = "non-uniform" if record.dt is None else f"dt = {record.dt:.6g} s"
     ranges = [f"{word} {part.stop - part.start}" for word, part in (("train", item.train), ("test", item.test)) if part]
     findings = [Finding(f"{name}: {record.samples} samples, {sampling}, {record.duration:.6g} s; {', '.join(ranges)}")]
     findings += [Finding(f"{name}: {note}", warning="kept" in note or "flatter" in note) for note in item.notes]
     for channel, values in {**record.inputs, **record.outputs}.items():
-        findings += _channel_findings(name, channel, np.asarray(values), channel in record.outputs)
+        given = (noise or {}).get(channel)
+        findings += _channel_findings(name, channel, np.asarray(values), channel in record.outputs, given)
     return findings
 
 
-def _channel_findings(record: str, channel: str, values: np.ndarray, measured: bool) -> list[Finding]:
+def _channel_findings(record: str, channel: str, values: np.ndarray, measured: bool, noise: Any) -> list[Finding]:
     where, finite = f"{record}: {channel}", values[np.isfinite(values)]
     findings = []
     missing = len(values) - len(finite)
@@ -112,14 +118,39 @@ def _channel_findings(record: str, channel: str, values: np.ndarray, measured: b
     if len(finite) and np.ptp(finite) == 0:
         findings.append(Finding(f"{where} is constant ({finite[0]:.6g})", True))
         return findings
-    for word, extreme in (("largest", np.max(finite)), ("smallest", np.min(finite))):
+    if not measured or not len(finite):
+        return findings
+    found: dict[str, float] = {}
+    for word, key, extreme in (("largest", "upper", np.max(finite)), ("smallest", "lower", np.min(finite))):
         longest, count = clipped(finite, extreme)
-        if measured and longest >= CLIPPED_RUN:
+        if longest >= CLIPPED_RUN:
+            found[key] = float(extreme)
             text = f"{count} samples sit at its {word} value {extreme:.6g}, up to {longest} in a row"
-            findings.append(Finding(f"{where} may be clipped: {text}", True))
-    if measured and _is_coarse(finite):
-        findings.append(Finding(f"{where} has only {len(np.unique(finite))} different values: is it quantised?", True))
+            known = getattr(noise, key, None) is not None
+            verdict = f"is clipped, and the noise has the bound {key}" if known else "may be clipped"
+            findings.append(Finding(f"{where} {verdict}: {text}", not known))
+    if _is_coarse(finite):
+        levels = np.unique(finite)
+        found["step"] = float(f"{np.min(np.diff(levels)):.6g}")
+        known = getattr(noise, "step", None) is not None
+        word = "and the noise has its step" if known else "is it quantised?"
+        findings.append(Finding(f"{where} has only {len(levels)} different values: {word}", not known))
+    new = {key: value for key, value in found.items() if getattr(noise, key, None) is None}
+    if new:
+        findings.append(Finding(f"{where}: if so, write `[noise] {noise_line(channel, noise, new)}`"))
     return findings
+
+
+def noise_line(output: str, given: Any, new: Mapping[str, float]) -> str:
+    """The line of a study for the noise of an output: what is there already, and what is new."""
+    if isinstance(given, NoiseSection):
+        entries = {key: getattr(given, key) for key in NoiseSection.model_fields}
+        entries = {key: value for key, value in entries.items() if value is not None}
+    else:
+        entries = {} if given is None else {"level": given}
+    texts = [f"{key} = {quoted(value.text) if isinstance(value, Prior) else value!r}" for key, value in entries.items()]
+    texts += [f"{key} = {value!r}" for key, value in new.items()]
+    return f"{output} = {{ {', '.join(texts)} }}"
 
 
 def clipped(values: np.ndarray, extreme: float) -> tuple[int, int]:

@@ -66,6 +66,13 @@ FAMILIES: dict[str, Family] = {
     "StudentT": Family(
         {"df": REQUIRED, "mean": 0.0, "sd": 1.0}, dist.StudentT, ("df", "sd"), example="StudentT(4, 0, 1)"
     ),
+    "HalfCauchy": Family({"scale": REQUIRED}, dist.HalfCauchy, ("scale",), example="HalfCauchy(1)"),
+    "Cauchy": Family({"mean": REQUIRED, "scale": REQUIRED}, dist.Cauchy, ("scale",), example="Cauchy(0, 1)"),
+    "Logistic": Family({"mean": REQUIRED, "scale": REQUIRED}, dist.Logistic, ("scale",), example="Logistic(0, 1)"),
+    "Gumbel": Family({"mean": REQUIRED, "scale": REQUIRED}, dist.Gumbel, ("scale",), example="Gumbel(0, 1)"),
+    "Weibull": Family(
+        {"scale": REQUIRED, "shape": REQUIRED}, dist.Weibull, ("scale", "shape"), example="Weibull(1, 2)"
+    ),
     "Laplace": Family({"mean": REQUIRED, "scale": REQUIRED}, dist.Laplace, ("scale",), example="Laplace(0, 1)"),
 }
 

@@ -5,15 +5,16 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from probsysid._internal.errors import InputError
+from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_real, is_whole
 from probsysid.data.intersample import Word
 from probsysid.data.readers.sample_times import SECONDS
 from probsysid.model.equations import CONSTANTS, FUNCTIONS, Equation, EquationError, parse
 from probsysid.model.model import MAX_ORDER
+from probsysid.model.noise import Noise
 from probsysid.model.process_noise_prior import AUTO
 from probsysid.model.varying import SEPARATE
 from probsysid.study.catalogue import look_up
@@ -218,7 +219,7 @@ class DataSection(Section):
     name: str | None = None
     time: Annotated[Any, BeforeValidator(_column)] = None
     dt: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    time_unit: Literal["s", "ms", "us", "ns", "min", "h"] = "s"
+    time_unit: Literal["s", "ms", "us", "ns", "min", "h", "d"] = "s"
     jitter: Literal["auto", "keep", "remove"] = "auto"
     separator: Annotated[str, AfterValidator(_separator)] | None = None
     decimal: Literal[".", ","] | None = None
@@ -259,6 +260,42 @@ class ParameterSection(Section):
         return self
 
 
+class NoiseSection(Section):
+    """The measurement noise of an output: the options of `probsysid.Noise`."""
+
+    level: Quantity | None = None
+    transform: Literal["log"] | None = None
+    degrees: Force | None = None
+    step: Finite | None = None
+    lower: Finite | None = None
+    upper: Finite | None = None
+    time: Quantity | None = None
+
+
+def _output_noise(value: Any) -> Any:
+    """A level, or a table of options."""
+    if not isinstance(value, dict | NoiseSection):
+        return _quantity(value)
+    try:
+        section = NoiseSection.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "extra_forbidden":
+            known = tuple(NoiseSection.model_fields)
+            key = str(first["loc"][0])
+            text = f"there is no key {key!r}; known are: {', '.join(known)}.{did_you_mean(key, known)}"
+            raise PydanticCustomError("ours", "{text}", {"text": text}) from None
+        text = f"{first['loc'][0]}: {first['msg']}"
+        raise PydanticCustomError("ours", "{text}", {"text": text}) from None
+    given = {name: getattr(section, name) for name in NoiseSection.model_fields}
+    try:
+        Noise(**{name: item.distribution if isinstance(item, Prior) else item for name, item in given.items()})
+    except InputError as error:
+        raise _as_custom(error) from None
+    return section
+
+
+OutputNoise = Annotated[float | Prior | NoiseSection, BeforeValidator(_output_noise)]
 Parameter = Annotated[ParameterSection, BeforeValidator(_parameter)]
 
 
@@ -282,7 +319,7 @@ class ModelSection(Section):
     let: dict[Name, EquationText] = {}
     parameters: dict[Name, Parameter] = {}
     initial: dict[str, Quantity] = {}
-    noise: dict[str, Quantity] = {}
+    noise: dict[str, OutputNoise] = {}
     process_noise: dict[str, Force] = {}
     varies: dict[str, Variation] = {}
 
@@ -349,7 +386,7 @@ class Study(Section):
     data: Annotated[list[DataSection], Field(min_length=1)]
     model: Annotated[list[ModelSection], Field(min_length=1)]
     parameters: dict[Name, Parameter] = {}
-    noise: dict[str, Quantity] = {}
+    noise: dict[str, OutputNoise] = {}
     initial: dict[str, Quantity] = {}
     process_noise: dict[str, Force] = {}
     varies: dict[str, Variation] = {}

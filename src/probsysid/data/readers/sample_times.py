@@ -11,7 +11,7 @@ from probsysid._internal.errors import InputError
 from probsysid.data.readers.table import Table
 from probsysid.data.time_axis import uniform_step
 
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 SMALL = 0.01
 """The fraction of a step by which times may be off a uniform grid and still be taken as uniform."""

@@ -8,6 +8,7 @@ from bokeh.models import BoxZoomTool, Column, ColumnDataSource, CustomJS, Range1
 from bokeh.models.annotations import BoxAnnotation, Label
 from bokeh.plotting import figure
 
+from probsysid.posterior.diagnostics.noise_marks import NoiseMarks
 from probsysid.posterior.states import States
 from probsysid.report.html.downsample import BINS, MOST, chosen
 from probsysid.report.html.formatting import labelled
@@ -122,7 +123,7 @@ def data_figure(view: DataView) -> Column:
     return column(*plots, sizing_mode="stretch_width")
 
 
-def fit_figure(run: RunView, output: str) -> Column:
+def fit_figure(run: RunView, output: str, marks: NoiseMarks | None = None) -> Column:
     """Measured and simulated output with a 90 % band over the posterior; the error below."""
     record = run.simulation.record
     measured = np.asarray(record.outputs[output])
@@ -143,6 +144,10 @@ def fit_figure(run: RunView, output: str) -> Column:
         line_width=1.5,
         legend_label="free run, mean",
     )
+    if marks is not None:
+        for word, places, colour in (("clipped", marks.clipped, ORANGE), ("outliers", marks.outliers, VERMILION)):
+            if len(places):
+                top.scatter(record.time[places], measured[places], color=colour, size=5, legend_label=word)
     bottom = panel(x_range, "error", 150, last=True)
     bottom.line("time", "error", source=series.view, color=VERMILION)
     shade_test(top, record.time, run.test)
