@@ -228,7 +228,7 @@ def test_files_arviz_and_states_know_the_values(case: Case, tmp_path: Path) -> N
 def test_an_online_run_is_the_batch_run() -> None:
     data = records([1.0], seed=8)[0]
     prior, varies = {"k": dist.LogNormal(0.0, 1.0)}, {"k": dist.HalfNormal(0.1)}
-    small = ps.Sampler(particles=64)
+    small = ps.Sampler(particles=64, recover=False)  # a stream does not recover
     solver = ps.Solver(substeps=1)
     batch = ps.identify(MODEL, data, prior, {"y": NOISE}, START, varies=varies, sampler=small, solver=solver)
     online = ps.Identifier(MODEL, prior, {"y": NOISE}, START, DT, varies=varies, sampler=small, solver=solver)

@@ -223,7 +223,9 @@ def _recovered(
     second = second.after(
         f"particles that followed the data were replaced by others, started from {found.origin} ({reason})"
     )
-    return second if first is None or second.sampling.trusted or found.adapted.converged else first
+    if first is None or second.sampling.trusted or found.adapted.converged:
+        return second
+    return first.after(f"others, started from {found.origin}, were no better")
 
 
 def _one_step_errors(run: IBISState, target: BatchTarget) -> tuple[np.ndarray, ...]:

@@ -179,10 +179,24 @@ class ParameterSpace:
     def sample(self, key: jax.Array, count: int) -> Theta:
         """Draws from the prior, in unconstrained coordinates."""
         keys = jax.random.split(key, len(self.sites))
-        return jnp.concatenate([site.sample(k, count) for site, k in zip(self.sites, keys, strict=True)])
+        drawn = {site.name: site.sample(k, count) for site, k in zip(self.sites, keys, strict=True)}
+        if not self.varying:
+            return jnp.concatenate(list(drawn.values()))
+        values = jax.vmap(self._by_site, in_axes=-1, out_axes=-1)(jnp.concatenate(list(drawn.values())))
+        for parameter in self.varying:
+            drawn[parameter.deviations_name] = parameter.coordinates(values, drawn[parameter.deviations_name])
+        return jnp.concatenate(list(drawn.values()))
 
     def values_of_one(self, free: FreeVector) -> dict[str, Array]:
         """Constrained values of one particle by name."""
+        values = self._by_site(free)
+        for parameter in self.varying:
+            name = parameter.deviations_name
+            values[name] = parameter.deviations(values, values[name])
+        return self.resolved(values)
+
+    def _by_site(self, free: FreeVector) -> dict[str, Array]:
+        """Constrained values as the sites have them: for deviations, the coordinates in place of them."""
         result: dict[str, Array] = {}
         for site in self.sites:
             value = site.value(free)
@@ -190,7 +204,7 @@ class ParameterSpace:
                 result.update({name: value[i] for i, name in enumerate(site.name)})
             else:
                 result[site.name] = value
-        return self.resolved(result)
+        return result
 
     def resolved(self, values: dict[str, Any]) -> dict[str, Any]:
         """Values by site with those of the records in place of deviations; the particle axis, if any, is last."""
@@ -200,7 +214,11 @@ class ParameterSpace:
 
     def log_prior_of_one(self, free: FreeVector) -> Float[Array, ""]:
         """Log density of one particle in unconstrained coordinates."""
-        return sum((site.log_density(free) for site in self.sites), start=jnp.zeros(()))
+        deviations = {parameter.deviations_name: parameter for parameter in self.varying}
+        plain = (site.log_density(free) for site in self.sites if site.name not in deviations)
+        values = self._by_site(free) if self.varying else {}
+        around = (parameter.log_density(values, values[name]) for name, parameter in deviations.items())
+        return sum((*plain, *around), start=jnp.zeros(()))
 
 
 def _values(space: ParameterSpace, theta: Theta) -> dict[str, Array]:

@@ -8,8 +8,8 @@ Around a common value k with spread s, record r has
 with z_r standard normal.  What is positive is told by the support of the parameter's prior.  Where the support has
 further bounds, such as those of a Uniform prior, the normal distribution is truncated to them.
 
-The sampler moves the deviations z_r (a non-centred parametrisation): they are standard normal before the data, and stay
-so on records that it has not come to yet (docs/decisions.md).
+The sampler moves log k + s z_r, or k + s z_r (a centred parametrisation): most records tell their own value far better
+than values differ between records, and it is these values that the data then determine (docs/decisions.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,10 +91,30 @@ class VaryingParameter:
         deviations = rest.pop(self.deviations_name)
         return rest | {name: self.value(values, deviations[r]) for r, name in enumerate(self.record_names)}
 
+    def coordinates(self, values: Mapping[str, Any], deviations: Any) -> Any:
+        """Where the sampler has records with these deviations, given the common value and its spread."""
+        centre, spread = self._distribution(values)
+        return centre + spread * deviations
+
+    def deviations(self, values: Mapping[str, Any], coordinates: Any) -> Any:
+        """The inverse of `coordinates`."""
+        centre, spread = self._distribution(values)
+        return (coordinates - centre) / spread
+
+    def log_density(self, values: Mapping[str, Any], coordinates: Any) -> Any:
+        """Log density of coordinates, given the common value and its spread."""
+        scores = self.deviations(values, coordinates)
+        constant = 0.5 * np.log(2 * np.pi) + jnp.log(self._distribution(values)[1])
+        return jnp.sum(-0.5 * scores**2 - constant, axis=0)
+
+    def _distribution(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Centre and spread of the coordinates."""
+        common, spread = values[self.name], values[self.spread_name] if self.spread is None else self.spread
+        return jnp.log(common) if self.relative else common, spread
+
     def value(self, values: Mapping[str, Any], deviation: Any) -> Any:
         """The parameter on the record with this deviation, given the common value and its spread."""
-        common, spread = values[self.name], values[self.spread_name] if self.spread is None else self.spread
-        centre = jnp.log(common) if self.relative else common
+        common, (centre, spread) = values[self.name], self._distribution(values)
         shift = spread * self._truncated(centre, spread, deviation)
         return common * jnp.exp(jnp.clip(shift, -FARTHEST, FARTHEST)) if self.relative else common + shift
 
