@@ -77,9 +77,9 @@ each run says so. The paper's preset fixes the noise at 1e-6 V and takes one ste
 """,
     "emps": """\
 Force is gtau times the recorded voltage. Friction opposes any applied force, up to Fc, so that a stuck axis stays
-stuck (`probsysid/benchmarks/emps.py`). The default method infers process noise in addition to the measurement noise;
-least-squares fits of the open loop without that freedom give constants far from the published ones. Viscous friction
-may differ between records by some 10 % (`varies`): no single record can tell, and the band of the test counts it.
+stuck (`probsysid/benchmarks/emps.py`). The default method infers process noise in addition to the measurement noise
+(`model_error`, a diffusion of the acceleration, when the figures below were made); least-squares
+fits of the open loop without that freedom give constants far from the published ones.
 `open_loop` is a free run of the test record from its measured force, with nothing that pulls it back: small force
 errors integrate twice. `closed_loop` simulates the benchmark's controller too, from the reference and the pulses.
 `baseline` predicts q = qg. The paper's figure is printed beside `open_loop`, the only protocol that it describes, but

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from probsysid._internal.array_types import Numbers
 from probsysid.model.model import Model
+from probsysid.model.noise import NoiseValues
 from probsysid.model.particle import Particle
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.ode_filter import ODEFilter
@@ -61,7 +62,9 @@ class SampleFilter(Protocol):
 
     def interval(self, state: Any, particle: Particle, sample: IntervalData) -> Any: ...
 
-    def observe(self, state: Any, particle: Particle, sample: IntervalData) -> tuple[Any, Any, list[Innovation]]: ...
+    def observe(
+        self, state: Any, particle: Particle, sample: IntervalData, scores: bool = True
+    ) -> tuple[Any, Any, list[Innovation]]: ...
 
     def structure(
         self, first: Callable[..., Any], step: Callable[..., Any], particle: Particle, sample: IntervalData
@@ -132,10 +135,25 @@ class VectorisedFilter:
         """One interval and its data; returns the energy, or the whitened error of the watched output.  A second array
         of results would cost the loop its vectorisation."""
         state = self.ode_filter.interval(state, particle, sample)
+        if any(isinstance(noise, NoiseValues) for noise in particle.noise):
+            return self._observe_alone(state, particle, sample, watched)
         state, result, innovations = self.ode_filter.observe(state, particle, sample)
         for output, innovation in enumerate(innovations):
             result = jnp.where(watched == output, innovation.white, result)
         return state, result
+
+    def _observe_alone(self, arrived: Any, particle: Particle, sample: IntervalData, watched: Any) -> tuple[Any, Any]:
+        """The same for noise whose normal scores take long: computed only if an output is watched."""
+        state, energy, _ = self.ode_filter.observe(arrived, particle, sample, scores=False)
+
+        def score() -> Any:
+            _, _, innovations = self.ode_filter.observe(arrived, particle, sample)
+            result = jnp.zeros(())
+            for output, innovation in enumerate(innovations):
+                result = jnp.where(watched == output, innovation.white, result)
+            return result
+
+        return state, lax.cond(watched == ENERGY, lambda: jnp.asarray(energy, dtype=float), score)
 
     # Blocks of particles
 

@@ -15,11 +15,13 @@ integral over log(lambda) is done by the trapezoidal rule on NODES points, which
 integrands; the points reach as far down as the sample's error calls for (docs/validation-noise.md has its error).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln, log_ndtr, logsumexp, ndtri
+from jax import lax
+from jax.scipy.special import gammaln, log_ndtr, ndtr, ndtri
 
 from probsysid.model.noise import NoiseForm, NoiseValues, OutputNoise
 
@@ -31,6 +33,11 @@ DEPTH = 14.0
 
 FAR = 1e100
 """In place of an infinite bound, in standard deviations."""
+
+TINY = 1e-300
+"""Smallest tail probability of a normal score: 37 standard deviations."""
+
+ROOT = 1 / np.sqrt(2 * np.pi)
 
 ABSCISSAE, WEIGHTS = np.polynomial.legendre.leggauss(6)
 """For intervals so short that differences of distribution functions would cancel."""
@@ -47,15 +54,29 @@ class Assimilated(NamedTuple):
     variance: Any
     """Of the prediction, its noise included (a Student-t's scale in place of its deviation)."""
     white: Any
-    """The normal number whose probability is the same as that of the value; half-way through an interval."""
+    """Normal score: the normal number whose probability is the same as that of the value; half-way through an
+    interval."""
 
 
 class Parts(NamedTuple):
-    """Of one Gaussian of a mixture: log Z, and the derivatives of Z by the predicted output over Z."""
+    """log Z, and the first two derivatives of Z by the predicted output over Z."""
 
     log: Any
     first: Any
     second: Any
+
+
+class Place(NamedTuple):
+    """Where a noisy output was, relative to its prediction."""
+
+    error: Any
+    """To the value, or to the nearest point of an interval."""
+    low: Any
+    high: Any
+    exact: Any
+    """Whether the value is known exactly; True where all are."""
+    one_sided: bool
+    """Whether all intervals have an infinite end."""
 
 
 def transformed(noise: list[OutputNoise], outputs: Any) -> list[Any]:
@@ -64,37 +85,29 @@ def transformed(noise: list[OutputNoise], outputs: Any) -> list[Any]:
     return [jnp.log(y) if isinstance(r, NoiseValues) and r.form.log else y for r, y in pairs]
 
 
-def assimilate(noise: NoiseValues, observed: Any, predicted: Any, square: Any) -> Assimilated:
+def assimilate(noise: NoiseValues, observed: Any, predicted: Any, square: Any, scores: bool = True) -> Assimilated:
     """Of a value measured, given the mean and the variance of the prediction of the (transformed) output.  A missing
-    value (NaN) has no energy and changes nothing."""
+    value (NaN) has no energy and changes nothing.  Normal scores cost as much as the rest: without them `white` is
+    zero, unless it is free."""
     form = noise.form
     present = ~jnp.isnan(observed)
     value = jnp.where(present, observed, 1.0)
     low, high, exact = _interval(form, value)
     value = jnp.log(value) if form.log else value
     error, below, above = value - predicted, low - predicted, high - predicted
-    if exact is not True:  # an interval is as far as its nearest point
-        error = jnp.where(exact, error, jnp.clip(0.0, below, above))
-    log_weights, spread = _mixture(noise, error, square)
-    variance = square + spread
-    parts = _at_point(error, variance)
     if exact is not True:
-        within = _within(below, above, variance)
-        parts = Parts(*(jnp.where(exact, x, y) for x, y in zip(parts, within, strict=True)))
-        below, above = jnp.where(exact, error, below), jnp.where(exact, error, above)
-    log_z = logsumexp(log_weights + parts.log, axis=0)
-    shares = jnp.exp(log_weights + parts.log - log_z)
-    first = jnp.sum(shares * parts.first, axis=0)
-    curvature = first**2 - jnp.sum(shares * parts.second, axis=0)
+        error = jnp.where(exact, error, jnp.clip(0.0, below, above))
+    place = Place(error, below, above, exact, form.step is None)
+    variance = square + noise.level**2
+    parts = _gaussian(place, variance) if noise.degrees is None else _student_t(noise, place, square)
+    curvature = parts.first**2 - parts.second
     remaining = jnp.sqrt(jnp.maximum(1 - square * curvature, 0.0))
-    energy = -log_z + _measure(form, value, exact)
-    gaussian = exact is True and noise.degrees is None
-    white = error / jnp.sqrt(variance[0]) if gaussian else _normal_score(log_weights, variance, below, above)
+    white = _white(noise, place, square) if scores or (exact is True and noise.degrees is None) else 0.0
     return Assimilated(
-        jnp.where(present, energy, 0.0),
-        jnp.where(present, first, 0.0),
+        jnp.where(present, _measure(form, value, exact) - parts.log, 0.0),
+        jnp.where(present, parts.first, 0.0),
         jnp.where(present, curvature / (1 + remaining), 0.0),
-        square + noise.level**2,
+        variance,
         jnp.where(present, white, 0.0),
     )
 
@@ -141,33 +154,33 @@ def _measure(form: NoiseForm, value: Any, exact: Any) -> Any:
     return found
 
 
-def _mixture(noise: NoiseValues, error: Any, square: Any) -> tuple[Any, Any]:
-    """The noise as a mixture of Gaussians: log weights and variances, with the axis of the mixture first.
-
-    Given an error of z noise levels and an exact prediction, lambda is Gamma distributed with the shape (nu + 1) / 2
-    around (nu + 1) / (nu + z^2).  An uncertain prediction may explain the error as well, and lambda is then around 1:
-    the points reach up to where the smallest total variance that matters leaves nothing to the noise.
-    """
-    scale = noise.level**2
-    if noise.degrees is None:
-        return jnp.zeros((1, *jnp.shape(error))), jnp.broadcast_to(scale, jnp.shape(error))[None]
-    nu, shape = noise.degrees, 0.5 * (noise.degrees + 1)
-    reach = jnp.sqrt(2 * DEPTH / shape)
-    above = jnp.log(1 + DEPTH / shape + reach)
-    centre = -jnp.log1p(error**2 / (scale * nu))
-    smallest = jnp.minimum((scale + error**2 / nu) * jnp.exp(-above), 0.5 * error**2 / (DEPTH - shape * centre))
-    high = jnp.log(scale / jnp.maximum(smallest - square, scale * jnp.exp(-above)))
-    low = centre - reach - 0.5 * DEPTH / shape
-    spacing = (high - low) / (NODES - 1)
-    x = low + spacing * np.arange(NODES).reshape(-1, *[1] * jnp.ndim(error))  # log(lambda)
-    half = 0.5 * nu
-    log_weights = half * jnp.log(half) - gammaln(half) + half * (x - jnp.exp(x)) + jnp.log(spacing)
-    return log_weights, scale * jnp.exp(-x)
+# Gaussian noise
 
 
-def _at_point(error: Any, variance: Any) -> Parts:
-    first = error / variance
-    return Parts(-0.5 * (jnp.log(2 * jnp.pi * variance) + error * first), first, first**2 - 1 / variance)
+def _gaussian(place: Place, variance: Any) -> Parts:
+    first = place.error / variance
+    point = Parts(-0.5 * (jnp.log(2 * jnp.pi * variance) + place.error * first), first, first**2 - 1 / variance)
+    if place.exact is True:
+        return point
+    beyond = _beyond(place, variance) if place.one_sided else _within(place.low, place.high, variance)
+    return Parts(*(jnp.where(place.exact, x, y) for x, y in zip(point, beyond, strict=True)))
+
+
+def _side(place: Place, sd: Any) -> tuple[Any, Any]:
+    """Of an interval with an infinite end: 1 if that is the upper one, otherwise -1; and the prediction's distance
+    beyond the other end, in standard deviations."""
+    upper = place.high == jnp.inf
+    sign = jnp.where(upper, 1.0, -1.0)
+    return sign, -sign * jnp.where(upper, place.low, place.high) / sd
+
+
+def _beyond(place: Place, variance: Any) -> Parts:
+    """Of an error beyond a bound."""
+    sd = jnp.sqrt(variance)
+    sign, a = _side(place, sd)
+    log = log_ndtr(a)
+    density = jnp.exp(-0.5 * (a**2 + np.log(2 * np.pi)) - log)
+    return Parts(log, sign * density / sd, -a * density / variance)
 
 
 def _within(low: Any, high: Any, variance: Any) -> Parts:
@@ -202,12 +215,122 @@ def _between_close(a: Any, b: Any) -> Parts:
     return Parts(jnp.log(half * total) - 0.5 * (middle**2 + np.log(2 * np.pi)), first, second)
 
 
-def _normal_score(log_weights: Any, variance: Any, low: Any, high: Any) -> Any:
+# Student-t noise
+
+
+def _student_t(noise: NoiseValues, place: Place, square: Any) -> Parts:
+    """The sum over precisions."""
+    nodes = Nodes.of(noise, place.error, square)
+
+    def fit(variance: Any) -> Any:
+        found = -0.5 * place.error**2 / variance
+        return found if place.exact is True else jnp.where(place.exact, found, 0.0)
+
+    def exponent(x: Any, precision: Any) -> Any:
+        return nodes.half * (x - precision) + fit(square + nodes.scale / precision)
+
+    # either the noise or the prediction explains an error: the largest exponent is near one of the two
+    reference = jnp.maximum(exponent(nodes.centre, jnp.exp(nodes.centre)), exponent(0.0, 1.0))
+
+    def add(sums: tuple[Any, ...], x: Any, precision: Any) -> tuple[Any, ...]:
+        weight = jnp.exp(exponent(x, precision) - reference)
+        terms = _term(place, square + nodes.scale / precision)
+        return tuple(known + weight * term for known, term in zip(sums, terms, strict=True))
+
+    total, first, second = nodes.fold(add, 3)
+    return Parts(reference + jnp.log(total) + nodes.constant, first / total, second / total)
+
+
+def _term(place: Place, variance: Any) -> tuple[Any, Any, Any]:
+    """Of one precision: Z, but for what is in the weight, and its derivatives."""
+    precision = 1 / variance
     sd = jnp.sqrt(variance)
+    z = ROOT / sd
+    first = place.error * precision
+    point = z, z * first, z * (first**2 - precision)
+    if place.exact is True:
+        return point
+    if place.one_sided:
+        sign, a = _side(place, sd)
+        density = ROOT * jnp.exp(-0.5 * a**2)
+        interval = ndtr(a), sign * density / sd, -a * density * precision
+    else:
+        a, b = jnp.clip(place.low / sd, -FAR, FAR), jnp.clip(place.high / sd, -FAR, FAR)
+        flipped = a + b > 0
+        low, high = jnp.where(flipped, -b, a), jnp.where(flipped, -a, b)
+        at_a, at_b = (ROOT * jnp.exp(-0.5 * x**2) for x in (a, b))
+        interval = ndtr(high) - ndtr(low), (at_a - at_b) / sd, (a * at_a - b * at_b) * precision
+    return tuple(jnp.where(place.exact, x, y) for x, y in zip(point, interval, strict=True))  # type: ignore[return-value]
 
-    def tail(error: Any) -> Any:
-        logs = log_weights + log_ndtr(jnp.clip(error / sd, -FAR, FAR))
-        return jnp.exp(jnp.maximum(logsumexp(logs, axis=0), -700.0))
 
-    below, above = 0.5 * (tail(low) + tail(high)), 0.5 * (tail(-low) + tail(-high))
-    return jnp.where(below < above, ndtri(jnp.minimum(below, 0.5)), -ndtri(jnp.minimum(above, 0.5)))
+class Nodes(NamedTuple):
+    """Points of log(lambda) at which the density of Student-t noise is summed over precisions lambda.
+
+    Given an error of z noise levels and an exact prediction, lambda is Gamma distributed with the shape (nu + 1) / 2
+    around (nu + 1) / (nu + z^2).  An uncertain prediction may explain the error as well, and lambda is then around 1:
+    the points reach up to where the smallest total variance that matters leaves nothing to the noise.
+    """
+
+    scale: Any
+    """Variance of the noise where lambda is 1."""
+    half: Any
+    """Degrees of freedom over two: the log weight of a point is half (log(lambda) - lambda)."""
+    centre: Any
+    low: Any
+    spacing: Any
+    constant: Any
+    """To be added to the log of the sum."""
+
+    @classmethod
+    def of(cls, noise: NoiseValues, error: Any, square: Any) -> "Nodes":
+        scale, nu, shape = noise.level**2, noise.degrees, 0.5 * (noise.degrees + 1)
+        reach = jnp.sqrt(2 * DEPTH / shape)
+        above = 1 + DEPTH / shape + reach
+        centre = -jnp.log1p(error**2 / (scale * nu))
+        smallest = jnp.minimum((scale + error**2 / nu) / above, 0.5 * error**2 / (DEPTH - shape * centre))
+        high = jnp.log(scale / jnp.maximum(smallest - square, scale / above))
+        low = centre - reach - 0.5 * DEPTH / shape
+        spacing, half = (high - low) / (NODES - 1), 0.5 * nu
+        constant = half * jnp.log(half) - gammaln(half) + jnp.log(spacing)
+        return cls(scale, half, centre, low, spacing, constant)
+
+    def fold(self, add: Callable[..., tuple[Any, ...]], count: int) -> tuple[Any, ...]:
+        """Sums over all points: `add(sums, log(lambda), lambda)`.  A loop: written out, it would take XLA a minute."""
+        ratio = jnp.exp(self.spacing)
+
+        def body(_: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
+            x, precision, *sums = carry
+            return x + self.spacing, precision * ratio, *add(tuple(sums), x, precision)
+
+        start = (self.low, jnp.exp(self.low), *[jnp.zeros_like(self.low)] * count)
+        return lax.fori_loop(0, NODES, body, start)[2:]
+
+
+# Normal scores
+
+
+def _white(noise: NoiseValues, place: Place, square: Any) -> Any:
+    """The normal number of the same probability."""
+    low, high = place.error, place.error
+    if place.exact is not True:
+        low, high = (jnp.where(place.exact, place.error, end) for end in (place.low, place.high))
+
+    def tails(variance: Any) -> tuple[Any, Any]:
+        a, b = (jnp.clip(end / jnp.sqrt(variance), -FAR, FAR) for end in (low, high))
+        return ndtr(a) + ndtr(b), ndtr(-a) + ndtr(-b)
+
+    def add(sums: tuple[Any, ...], x: Any, precision: Any) -> tuple[Any, ...]:
+        weight = jnp.exp(nodes.half * (x - precision) + nodes.constant)
+        found = tails(square + nodes.scale / precision)
+        return tuple(known + weight * tail for known, tail in zip(sums, found, strict=True))
+
+    if noise.degrees is None:
+        variance = square + noise.level**2
+        if place.exact is True:
+            return place.error / jnp.sqrt(variance)
+        below, above = tails(variance)
+    else:
+        nodes = Nodes.of(noise, place.error, square)
+        below, above = nodes.fold(add, 2)
+    below, above = (jnp.clip(0.5 * tail, TINY, 0.5) for tail in (below, above))
+    return jnp.where(below < above, ndtri(below), -ndtri(above))

@@ -258,9 +258,10 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def observe(
-        self, state: FilterState, particle: Particle, sample: IntervalData
+        self, state: FilterState, particle: Particle, sample: IntervalData, scores: bool = True
     ) -> tuple[FilterState, Any, list[Innovation]]:
-        """Condition on the sample's outputs.  Returns the state, the energy and each output's innovation."""
+        """Condition on the sample's outputs.  Returns the state, the energy and each output's innovation, which without
+        `scores` is worthless where the noise is not plainly Gaussian."""
 
     @abstractmethod
     def before_jump(self, observed: FilterState, arrived: FilterState) -> FilterState:

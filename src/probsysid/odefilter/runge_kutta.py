@@ -64,7 +64,7 @@ class RungeKuttaFilter:
         return rates
 
     def observe(
-        self, state: Physical, particle: Particle, sample: IntervalData
+        self, state: Physical, particle: Particle, sample: IntervalData, scores: bool = True
     ) -> tuple[Physical, Any, list[Innovation]]:
         """The unchanged state, the energy and each output's innovation; a missing output (NaN) counts nothing."""
         inputs = [values[0] for values in sample.inputs]
@@ -74,7 +74,7 @@ class RungeKuttaFilter:
         innovations = []
         for observed, predicted, sd in zip(sample.outputs, predictions, particle.noise, strict=True):
             if isinstance(sd, NoiseValues):
-                update = weigh(sd, observed, predicted, None)
+                update = weigh(sd, observed, predicted, None, scores)
                 energy = energy + update.energy
                 innovations.append(update.innovation)
                 continue

@@ -8,7 +8,7 @@ from probsysid.benchmarks.batch import CASES, METHODS
 from probsysid.benchmarks.result import Failure
 from probsysid.benchmarks.run import save_failure
 from tests.benchmarks.runs import context, result
-from validation.benchmarks.page import FINDINGS, NOTES, PublishedRun, page, read_failures, read_runs
+from validation.benchmarks.page import FINDINGS, NOTES, TITLES, PublishedRun, page, read_failures, read_runs
 
 
 def test_completed_runs_of_a_folder_are_on_the_page(tmp_path: Path) -> None:
@@ -45,7 +45,8 @@ def test_the_page_has_the_ablation_and_the_command_that_runs_everything() -> Non
     assert everything not in page(runs[1:])
 
 
-@pytest.mark.parametrize("prose", [*NOTES.values(), *FINDINGS.values()], ids=[*NOTES, *(f"why {c}" for c in FINDINGS)])
-def test_the_published_page_has_the_prose_of_the_script(prose: str) -> None:
+@pytest.mark.parametrize(("case", "prose"), [*NOTES.items(), *FINDINGS.items()])
+def test_the_published_page_has_the_prose_of_the_script(case: str, prose: str) -> None:
     """A figure needs the runs again; a sentence must not be changed in one place only."""
-    assert prose in (Path(__file__).parents[3] / "docs" / "benchmarks.md").read_text()
+    published = (Path(__file__).parents[3] / "docs" / "benchmarks.md").read_text()
+    assert prose in published or f"## {TITLES[case]}" not in published

@@ -157,6 +157,7 @@ class SquareRootAlgebra(ABC):
         noise: Sequence[OutputNoise],
         rows: Float[Numbers, "row column"],
         means: Float[Numbers, "row"],
+        scores: bool = True,
     ) -> tuple[Float[Array, ""], list[Innovation], Float[Array, "row column"], Float[Array, "row"]]:
         """Condition on noisy observations of outputs, one after the other; a missing one (NaN) changes nothing.
 
@@ -165,20 +166,19 @@ class SquareRootAlgebra(ABC):
         count = len(predictions)
         numbers, tree = jax.tree.flatten(list(noise))
         plain = not any(isinstance(r, NoiseValues) for r in noise)
+        update = partial(self._update, scores)
 
         def observed(
             output_rows: Array, rows: Array, predictions: Array, means: Array, data: Array, *numbers: Array
         ) -> tuple[Any, ...]:
             carry = jnp.concatenate([output_rows, rows]), jnp.concatenate([predictions, means])
             if plain:
-                carry, (energies, innovations) = lax.scan(
-                    self._update, carry, (jnp.arange(count), data, jnp.stack(numbers))
-                )
+                carry, (energies, innovations) = lax.scan(update, carry, (jnp.arange(count), data, jnp.stack(numbers)))
             else:
                 found = []
                 for k, r in enumerate(jax.tree.unflatten(tree, numbers)):
-                    carry, update = self._update(carry, (k, data[k], r))
-                    found.append(update)
+                    carry, results = update(carry, (k, data[k], r))
+                    found.append(results)
                 energies, innovations = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
             rows, means = carry
             return jnp.sum(energies, axis=0), innovations, rows[count:], means[count:]
@@ -189,13 +189,13 @@ class SquareRootAlgebra(ABC):
         return energy, [Innovation(*parts) for parts in zip(*innovations, strict=True)], *rest
 
     def _update(
-        self, carry: tuple[Array, Array], item: tuple[Any, Array, Any]
+        self, scores: bool, carry: tuple[Array, Array], item: tuple[Any, Array, Any]
     ) -> tuple[tuple[Array, Array], tuple[Any, Innovation]]:
         """Rows and values conditioned on one more output; its energy and innovation."""
         everything, values = carry
         k, observed, r = item
         row, predicted = everything[k], values[k]
-        update = weigh(r, observed, predicted, self._dot(row[None], row)[0])
+        update = weigh(r, observed, predicted, self._dot(row[None], row)[0], scores)
         covariances = self._dot(everything, row)
         carry = everything - (covariances * update.shrink)[:, None] * row, values + covariances * update.correction
         return carry, (update.energy, update.innovation)

@@ -279,7 +279,7 @@ class ArrayFilter(IndexedFilter):
         return aged(state, len(self._free), particle.noise, sample, self._algebra)
 
     def observe(
-        self, state: FilterState, particle: Particle, sample: IntervalData
+        self, state: FilterState, particle: Particle, sample: IntervalData, scores: bool = True
     ) -> tuple[FilterState, Any, list[Innovation]]:
         scales = sample.scales
         if self.restarts:
@@ -306,6 +306,7 @@ class ArrayFilter(IndexedFilter):
             apart_from_state(particle.noise),
             state.factor,
             joined(state.mean[self._free], state.mean[size:]),
+            scores,
         )
         if len(state.mean) > size and not self.joint:
             state = noise_alone(state, factor, free_mean, free)

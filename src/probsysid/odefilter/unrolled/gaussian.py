@@ -156,6 +156,7 @@ def observe(
     noise: Sequence[OutputNoise],
     rows: list[Row],
     means: list[Scalar],
+    scores: bool = True,
 ) -> tuple[Scalar, list[Innovation], list[Row], list[Scalar]]:
     """Condition on noisy observations of outputs, one after the other; a missing one (NaN) is skipped.
 
@@ -172,7 +173,7 @@ def observe(
     for observed, r in zip(observations, noise, strict=True):
         row, *output_rows = output_rows
         predicted, *predictions = predictions
-        update = weigh(r, observed, predicted, dot(row, row))
+        update = weigh(r, observed, predicted, dot(row, row), scores)
         energy = energy + update.energy
         innovations.append(update.innovation)
         count = len(output_rows)
@@ -199,11 +200,11 @@ class Update(NamedTuple):
     innovation: Innovation
 
 
-def weigh(noise: OutputNoise, observed: Scalar, predicted: Scalar, square: Entry) -> Update:
-    """Compare a value with its prediction, whose variance without noise is `square`."""
+def weigh(noise: OutputNoise, observed: Scalar, predicted: Scalar, square: Entry, scores: bool = True) -> Update:
+    """Compare a value with its prediction, whose variance without noise is `square`; `scores` as in `assimilate`."""
     present = ~jnp.isnan(observed)
     if isinstance(noise, NoiseValues):
-        found = assimilate(noise, observed, predicted, jnp.zeros(()) if square is None else square)
+        found = assimilate(noise, observed, predicted, jnp.zeros(()) if square is None else square, scores)
         value = jnp.where(present, found.white * jnp.sqrt(found.variance), jnp.nan)
         return Update(found.energy, found.correction, found.shrink, Innovation(value, found.variance, found.white))
     variance = add(square, noise * noise)

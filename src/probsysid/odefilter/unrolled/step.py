@@ -321,7 +321,7 @@ class UnrolledFilter(ODEFilter):
         return aged(state, len(self.free), particle.noise, sample)
 
     def observe(
-        self, state: FilterState, particle: Particle, sample: IntervalData
+        self, state: FilterState, particle: Particle, sample: IntervalData, scores: bool = True
     ) -> tuple[FilterState, Scalar, list[Innovation]]:
         layout = self.layout
         if self.restarts:
@@ -333,7 +333,7 @@ class UnrolledFilter(ODEFilter):
         output_rows, predictions = with_coloured(output_rows, predictions, state, free, particle.noise)
         free_mean = [state.mean[i] for i in self._carried(state.mean)]
         energy, innovations, factor, free_mean = gaussian.observe(
-            output_rows, predictions, list(sample.outputs), noise, state.factor, free_mean
+            output_rows, predictions, list(sample.outputs), noise, state.factor, free_mean, scores
         )
         if not self.joint:
             state = noise_alone(state, factor, free_mean, free)
