@@ -85,6 +85,17 @@ def test_predictions_hold_the_data(found: tuple[str, ps.Posterior]) -> None:
     assert kind != "clipped" or float(band["y_high"].max()) == 0.9
 
 
+@pytest.mark.parametrize("kind", ["Student-t", "log", "coloured"])
+def test_initial_states_are_estimated_as_the_noise_is(kind: str) -> None:
+    """An outlier among the first samples does not move where a prediction starts."""
+    data = record(kind)
+    values = np.array(data.outputs["y"])
+    values[1] += 3.0 * (kind == "Student-t")
+    data = data.replace(outputs={"y": values})
+    starts = identified(kind).simulate(data, initial="estimate", initial_samples=15).outputs["y"][:, 0]
+    assert abs(np.mean(starts) - 0.5) < 3 * np.std(starts) < 0.4
+
+
 def test_states_are_smoothed_or_refused(found: tuple[str, ps.Posterior]) -> None:
     kind, posterior = found
     if kind == "coloured":
