@@ -104,7 +104,7 @@ class RungeKuttaFilter:
 
 MOST_WRITTEN_OUT = 60
 """Operations of a model up to which the stages of a step are written out.  A Duffing oscillator then takes 4.1 ns per
-step instead of 9.5.  With 50 sines, 204 operations, a loop over the stages is the faster one, 2.2 us instead of 3.5, and
+step instead of 9.5.  With 50 sines, 204 operations, a loop over the stages is faster, 2.2 us instead of 3.5, and
 compiles in 2.3 s instead of 4.2.  The number in between was not measured."""
 
 Rates = Callable[[Physical, list[Any]], Physical]
