@@ -10,6 +10,7 @@ import probsysid  # noqa: F401  (double precision)
 from probsysid._internal.errors import InputError
 from probsysid.odefilter import iwp
 from probsysid.odefilter.diffusion import (
+    WINDOW,
     Dynamic,
     Fixed,
     QuasiMLE,
@@ -55,6 +56,8 @@ ESTIMATORS = [
     Dynamic(),
     Dynamic(5.0),
     Dynamic(1.0),
+    Dynamic(2.0, floor=0.5),
+    Dynamic(floor=0.1),
     Fixed(0.3),
     Fixed((0.3, 0.7)),
 ]
@@ -63,13 +66,13 @@ ESTIMATORS = [
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_estimators_on_a_sequence_of_residuals(kind: Any) -> None:
     rng = np.random.default_rng(0)
-    residuals, units, local = rng.normal(size=30), rng.uniform(0.5, 2, 30), 0.4
+    residuals, units, local = rng.normal(size=90), rng.uniform(0.5, 2, 90), 0.4
     for coordinate in (0, 1):
         book = Estimator(kind, coordinate, digits(30).convert(0.7), digits(30))
         memory = kind.start(0.7)
         for residual, unit in zip(residuals, units, strict=True):
-            memory, found = kind.update(memory, residual, UnitVariance(unit, local), coordinate)
-            expected = book.update(residual, unit, local)
+            memory, found = kind.update(memory, residual, UnitVariance(unit, local, 0.5), coordinate)
+            expected = book.update(residual, unit, local, steps=2)
             assert float(found) == pytest.approx(float(expected), rel=1e-13)
 
 
@@ -111,6 +114,19 @@ def test_a_local_mean_forgets_a_singular_start() -> None:
             memory, estimates[kind] = kind.update(memory, 1.0, UnitVariance(1.0, 1.0), 0)
     assert float(estimates[Dynamic(2.0)]) == pytest.approx(1.0, rel=1e12 * np.exp(-50))
     assert float(estimates[QuasiMLE()]) == pytest.approx(1e12 / 101, rel=1e-9)
+
+
+def test_the_floor_forgets_altogether_what_lies_before_its_window() -> None:
+    """A single residual of 1e6 counts, divided by the samples of the window so far, until the next but one begins."""
+    kind = Dynamic(2.0, floor=0.1)
+    memory, found = kind.start(0.0), []
+    for residual in (1e6, *[0.0] * 40):
+        memory, estimate = kind.update(memory, residual, UnitVariance(1.0, 1.0), 0)
+        found.append(float(estimate))
+    recent = 1e12 * np.exp(-np.arange(41) / 2) / (1 + np.cumsum(np.exp(-np.arange(1, 42) / 2)))  # and the guess
+    floor = 0.1 * 1e12 / np.arange(1, 42)
+    inside = np.arange(41) < 2 * WINDOW
+    np.testing.assert_allclose(found, np.where(inside, np.maximum(recent, floor), recent), rtol=1e-6)
 
 
 def test_data_at_most_double_a_residual() -> None:

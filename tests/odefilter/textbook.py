@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import mpmath
 import numpy as np
 
-from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
+from probsysid.odefilter.diffusion import WINDOW, Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.linearise import EKF1
 from tests.odefilter.cases import Case
 from tests.odefilter.differentiate import gradients, solution_derivatives
@@ -154,8 +154,22 @@ class Estimator:
     def __init__(self, kind: Any, coordinate: int, guess: Any, numbers: Numbers):
         self.kind, self.coordinate, self.numbers = kind, coordinate, numbers
         self.total, self.weight = guess, numbers.convert(1)  # the guess counts as one observation
+        self.observations: list[Any] = []
 
-    def update(self, residual: Any, unit: Any, local: Any) -> Any:
+    def update(self, residual: Any, unit: Any, local: Any, steps: int = 1) -> Any:
+        """With the newest residual; there are `steps` of them per sample."""
+        estimate = self.mean(residual, unit, local)
+        self.observations.append(residual**2 / unit)
+        floor = getattr(self.kind, "floor", 0.0)
+        return max(estimate, self.numbers.convert(floor) * self.window(round(WINDOW) * steps)) if floor else estimate
+
+    def window(self, size: int) -> Any:
+        """The mean over the current block of observations and the whole one before."""
+        begun = (len(self.observations) - 1) // size * size
+        recent = self.observations[max(begun - size, 0) :]
+        return sum(recent[1:], start=recent[0]) / len(recent)
+
+    def mean(self, residual: Any, unit: Any, local: Any) -> Any:
         if isinstance(self.kind, Fixed):
             scale = self.kind.scale
             return self.numbers.convert(scale[self.coordinate] if isinstance(scale, tuple) else scale) ** 2
@@ -289,7 +303,7 @@ class Textbook:
         for c, unit in enumerate(self.unit.step(h)):
             q, n = self.case.smoothness[c], self.case.model.orders[c]
             noise = process(q, h)
-            estimate = self.estimators[c].update(calibrating[c], unit, noise[n, n])
+            estimate = self.estimators[c].update(calibrating[c], unit, noise[n, n], self.case.substeps)
             variance.append(estimate)
             noises.append(estimate * noise)
         moved = a if self.process_noise is None else self.carried(a @ off, h)

@@ -37,6 +37,8 @@ class UnitVariance(NamedTuple):
     """Of a solver that has run since the last restart."""
     local: Scalar
     """From the newest step's process noise alone."""
+    share: Scalar = 1.0
+    """The step's length in sampling intervals."""
 
 
 @runtime_checkable
@@ -70,6 +72,10 @@ class QuasiMLE:
         return [total, count], total / count
 
 
+WINDOW = 16.0
+"""Sampling intervals whose mean, and that of as many before, is the floor of a `Dynamic` diffusion."""
+
+
 @dataclass(frozen=True)
 class Dynamic:
     """A time-varying diffusion: an exponentially weighted mean of z^2 / s, which follows kinks and bursts.
@@ -77,20 +83,41 @@ class Dynamic:
     What a step is like does not depend on how badly an earlier one went: the mean forgets.  A mean over all steps does
     not, and a single step across a singularity then makes room for any misfit of the rest of the record.
 
+    But a filter that has forgotten the last kink is too sure of its highest derivatives when the next one comes, takes
+    the residual for an error of the lower ones, and corrects what was right.  So there is a floor: a fraction of the
+    mean over a window of samples, which forgets altogether what lies before.
+
     Args:
         memory: number of steps after which the weight of an observation has decayed to 1/e; 0 uses the newest alone.
+        floor: fraction of the mean over the last 16 to 32 samples below which the estimate never falls.
     """
 
     memory: float = 0.0
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         if not (is_real(self.memory) and 0 <= self.memory < float("inf")):
             raise InputError(f"Dynamic: memory is {self.memory!r}; it must be a finite number, 0 or more.")
+        if not (is_real(self.floor) and 0 <= self.floor <= 1):
+            raise InputError(f"Dynamic: floor is {self.floor!r}; it must be a number from 0 to 1.")
 
     def start(self, guess: Scalar) -> list[Scalar]:
-        return [guess, jnp.ones(())] if self.memory > 0 else []
+        recent = [guess, jnp.ones(())] if self.memory > 0 else []
+        return [*recent, jnp.zeros(()), jnp.zeros(()), jnp.zeros(()), jnp.zeros(())] if self.floor else recent
 
     def update(self, memory: list[Scalar], residual: Scalar, unit: UnitVariance, coordinate: Index) -> Estimate:
+        *recent, total, length, earlier, earlier_length = memory if self.floor else [*memory, 0.0, 0.0, 0.0, 0.0]
+        recent, estimate = self._recent(recent, residual, unit)
+        if not self.floor:
+            return recent, estimate
+        full = length >= WINDOW
+        earlier, earlier_length = jnp.where(full, total, earlier), jnp.where(full, length, earlier_length)
+        total = jnp.where(full, 0.0, total) + unit.share * residual * residual / unit.running
+        length = jnp.where(full, 0.0, length) + unit.share
+        mean = (total + earlier) / (length + earlier_length)
+        return [*recent, total, length, earlier, earlier_length], jnp.maximum(estimate, self.floor * mean)
+
+    def _recent(self, memory: list[Scalar], residual: Scalar, unit: UnitVariance) -> Estimate:
         if not memory:
             return memory, residual * residual / unit.local
         decay = float(np.exp(-1 / self.memory))

@@ -27,3 +27,8 @@ class IntervalData(NamedTuple):
     """Scales of the previous interval over those of this one; None if all intervals are equal."""
     count: Any = None  # not Numbers | None: a tuple has a method of this name, of another type
     """Number of steps of the interval if `grid` and `unit` are padded; None if they are not."""
+
+    @property
+    def share(self) -> Any:
+        """Length of one integration step in sampling intervals."""
+        return 1 / (self.grid.shape[0] if self.count is None else self.count)

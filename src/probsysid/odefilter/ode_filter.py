@@ -171,14 +171,14 @@ class ODEFilter(ABC):
         scales = sample.scales
         predicted = Prediction(self._predict_mean(state), self._predict_data_part(state))
         values, jacobian = self._linearise(particle, predicted.mean, inputs, scales)
-        memory, variance = self._calibrate(state, particle, predicted, values, jacobian, unit)
+        memory, variance = self._calibrate(state, sample, predicted, values, jacobian, unit)
         rows = self._rows(state, particle, sample, variance, jacobian)
         factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
         iterations = self.linearisation.iterations
         for k in range(iterations):
             values, jacobian = self._relinearise(particle, predicted.mean, mean, inputs, scales)
             if k == iterations - 1:
-                memory, variance = self._calibrate(state, particle, predicted, values, jacobian, unit)
+                memory, variance = self._calibrate(state, sample, predicted, values, jacobian, unit)
             rows = self._rows(state, particle, sample, variance, jacobian)
             factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
         return self._updated(factor, mean, jacobian, memory, variance, data_part)
@@ -220,7 +220,7 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def _calibrate(
-        self, state: FilterState, particle: Particle, predicted: "Prediction", values: Any, jacobian: Any, unit: Any
+        self, state: FilterState, sample: IntervalData, predicted: "Prediction", values: Any, jacobian: Any, unit: Any
     ) -> tuple[list[Any], Any]:
         """Memory of the diffusion estimators and each coordinate's squared diffusion, given the step's residuals."""
 

@@ -111,7 +111,9 @@ STRUCTURES = {
     "mixed orders, irregular steps, model error": structure(
         (2, 1), (3, 1), 3, diffusion=Dynamic(4.0), uniform=False, process_noise=ERROR
     ),
-    "jumps, substeps": structure((1,), (3,), 2, diffusion=Dynamic(), restarts=True, substeps=2, uniform=False),
+    "jumps, substeps": structure(
+        (1,), (3,), 2, diffusion=Dynamic(1.0, floor=0.3), restarts=True, substeps=2, uniform=False
+    ),
     "ODE up to noise, jumps": structure(
         (1, 1), (1, 2), 2, diffusion=Fixed((0.7, 1.3)), restarts=True, uniform=False, ode_noise=0.2
     ),

@@ -202,16 +202,17 @@ class ArrayFilter(IndexedFilter):
         return values + self._algebra.product(jacobian, (mean - corrected)[self._physical]), jacobian
 
     def _calibrate(
-        self, state: FilterState, particle: Particle, predicted: Prediction, values: Any, jacobian: Any, unit: Any
+        self, state: FilterState, sample: IntervalData, predicted: Prediction, values: Any, jacobian: Any, unit: Any
     ) -> tuple[list[Any], Any]:
         residuals = predicted.mean[self._highest] - values
         if predicted.data_part is not None:
             residuals = without_data(residuals, self._rate_residuals(predicted.data_part, jacobian))
         n, q = np.array(self.layout.orders), np.array(self.layout.smoothness)
-        units = UnitVariance(unit, jnp.asarray(1 / (2 * q + 1 - 2 * n)))
+        share = jnp.full(len(n), sample.share)
+        units = UnitVariance(unit, jnp.asarray(1 / (2 * q + 1 - 2 * n)), share)
         if self.linearisation.iterations:
             ratio = residual_variance_ratios(self.layout, jacobian, self._algebra)
-            units = UnitVariance(units.running * ratio, units.local * ratio)
+            units = UnitVariance(units.running * ratio, units.local * ratio, share)
         memory, variance = jax.vmap(self.diffusion.update)(state.diffusion, residuals, units, np.arange(len(n)))
         return memory, jnp.maximum(variance, FLOOR)
 

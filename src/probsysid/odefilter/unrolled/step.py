@@ -226,7 +226,7 @@ class UnrolledFilter(ODEFilter):
     def _calibrate(
         self,
         state: FilterState,
-        particle: Particle,
+        sample: IntervalData,
         predicted: Prediction,
         values: list[Scalar],
         jacobian: list[Row],
@@ -240,10 +240,10 @@ class UnrolledFilter(ODEFilter):
             residuals = [without_data(z, part) for z, part in zip(residuals, from_data, strict=True)]
         for c, residual in enumerate(residuals):
             n, q = self.layout.orders[c], self.layout.smoothness[c]
-            units = UnitVariance(unit[c], 1 / (2 * q + 1 - 2 * n))
+            units = UnitVariance(unit[c], 1 / (2 * q + 1 - 2 * n), sample.share)
             if self.linearisation.iterations:
                 ratio = residual_variance_ratio(self.layout, jacobian[c], c)
-                units = UnitVariance(units.running * ratio, units.local * ratio)
+                units = UnitVariance(units.running * ratio, units.local * ratio, sample.share)
             memory, variance = self.diffusion.update(state.diffusion[c], residual, units, c)
             memories.append(memory)
             variances.append(jnp.maximum(variance, FLOOR))
