@@ -17,6 +17,8 @@ from tests.smc.conjugate import EnergyTarget, Regression
 class Lost(EnergyTarget):
     """No particle survives at any level but the coarsest."""
 
+    pilot = None
+
     def at(self, level: int) -> EnergyTarget:
         return replace(self, energy=lambda theta, sample: np.full(theta.shape[1], np.nan)) if level else self
 
@@ -108,18 +110,36 @@ def test_given_steps_are_judged_like_automatic_ones(automatic: ps.Posterior, rec
         assert given.check.shift[name] == pytest.approx(shift, abs=1e-6)
 
 
-def test_a_stream_decides_the_same(automatic: ps.Posterior, record: ps.Record) -> None:
+@pytest.fixture(scope="module")
+def alone(record: ps.Record) -> ps.Posterior:
+    return identify(record, solver=ps.Solver(pilot=False), sampler=replace(SAMPLER, recover=False))
+
+
+def test_the_pilot_makes_no_difference(automatic: ps.Posterior, alone: ps.Posterior) -> None:
+    """Means and evidence differ by Monte Carlo errors: those of two runs, of at least 60 effective particles each."""
+    assert automatic.settings.sweeps < 0.6 * alone.settings.sweeps
+    for name in TRUTH:
+        assert min(automatic.sampling.ess[name], alone.sampling.ess[name]) > 60
+        assert abs(automatic.mean(name) - alone.mean(name)) < 4 * np.sqrt(2 / 60) * alone.sd(name)
+        # the log of a standard deviation from n draws has an error of 1 / sqrt(2 n)
+        assert abs(np.log(automatic.sd(name) / alone.sd(name))) < 4 * np.sqrt(2 / 120)
+    errors = np.hypot(automatic.log_evidence_error, alone.log_evidence_error)
+    assert abs(automatic.log_evidence - alone.log_evidence) < 4 * errors
+
+
+def test_a_stream_decides_the_same(alone: ps.Posterior, record: ps.Record) -> None:
+    """As a batch run without pilot."""
     initial = {"x": dist.Normal(1.0, 0.05), "dx": dist.Normal(0.0, 0.05)}
     online = ps.Identifier(model, PRIORS, NOISE, initial, DT, sampler=SAMPLER)
     for value in record.outputs["position"]:
         online.update({}, {"position": value})
-    np.testing.assert_array_equal(online.posterior.theta, automatic.theta)
-    np.testing.assert_allclose(online.posterior.weights, automatic.weights, rtol=1e-9)
-    assert online.posterior.setup.solver == automatic.setup.solver
+    np.testing.assert_array_equal(online.posterior.theta, alone.theta)
+    np.testing.assert_allclose(online.posterior.weights, alone.weights, rtol=1e-9)
+    assert online.posterior.setup.solver.substeps == alone.setup.solver.substeps
     checked = online.posterior.checked()
-    assert checked.verdict == automatic.verdict
-    assert checked.doubts == automatic.doubts == ()
-    np.testing.assert_allclose(checked.errors[0], automatic.errors[0], rtol=1e-6, atol=1e-9)
+    assert checked.verdict == alone.verdict
+    assert checked.doubts == alone.doubts == ()
+    np.testing.assert_allclose(checked.errors[0], alone.errors[0], rtol=1e-6, atol=1e-9)
 
 
 def test_saved_and_loaded(automatic: ps.Posterior, tmp_path) -> None:

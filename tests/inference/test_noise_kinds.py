@@ -9,7 +9,7 @@ import pytest
 import probsysid as ps
 from probsysid import dist
 from probsysid.posterior.diagnostics.noise_marks import noise_marks
-from probsysid.targets.pilot_target import applies
+from probsysid.targets.integrators import has_pilot
 
 MODEL = ps.Model({"x": 1}, lambda s, u, p: {"x": u.u - p.a * s.x}, lambda s, u, p: {"y": s.x})
 RATE, LEVEL, DT, SAMPLES = 1.5, 0.05, 0.1, 60
@@ -127,9 +127,9 @@ def test_samples_are_marked() -> None:
 
 def test_the_pilot_is_not_for_coloured_noise() -> None:
     for kind in KINDS:
-        assert applies(identified(kind, sampler=ps.Sampler(particles=16, islands=2, recover=False)).setup.problem) == (
-            kind != "coloured"
-        )
+        assert has_pilot(
+            identified(kind, sampler=ps.Sampler(particles=16, islands=2, recover=False)).setup.problem
+        ) == (kind != "coloured")
 
 
 @pytest.mark.parametrize("kind", ["Student-t", "coloured"])

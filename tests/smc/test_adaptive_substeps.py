@@ -44,6 +44,7 @@ class Levels(EnergyTarget):
     adaptive: bool = True
     broken: int = -1
     """Levels up to this lose all particles from sample 5 on."""
+    pilot: None = None
 
     def at(self, level: int) -> Any:
         target = at_level(level, self.error).target()

@@ -40,7 +40,7 @@ from probsysid.posterior.diagnostics.variance_decomposition import decompose, lo
 from probsysid.posterior.draws import scalars
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.posterior.posterior import Posterior
-from probsysid.smc import adaptive_substeps, ibis
+from probsysid.smc import adaptive_substeps, ibis, pilot
 from probsysid.smc import checkpoint as disk
 from probsysid.smc.adaptive_substeps import MultilevelTarget, first_level
 from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
@@ -322,6 +322,9 @@ def _run(
 
         try:
             run, error = sample_all(run, history, target, sampler, tell, save, options.checkpoint_seconds), None
+            if run.samples == target.samples:
+                run, step = pilot.certify(run, batch, sampler)
+                history.add(step)
         except SamplingError as failed:
             run, error = latest[0], failed
     budget.spent += first_part.spent
@@ -343,7 +346,7 @@ def sample_all(
     saved = clock.monotonic()
     try:
         while run.samples < target.samples:
-            run, step = _temper_all(run, target, sampler) if whole else adaptive_substeps.forward(run, target, sampler)
+            run, step = _temper_all(run, target, sampler) if whole else pilot.forward(run, target, sampler)
             history.add(step)
             notice(run, step)
             if clock.monotonic() - saved > save_seconds:

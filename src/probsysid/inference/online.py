@@ -14,8 +14,9 @@ background thread.
             online.submit({"force": F_t}, {"position": y_t})  # returns at once
             online.lag, online.posterior                      # samples still queued; the posterior given all others
 
-The posterior equals that of a batch run over the same samples with the same seed, at any time: both call the same code,
-and no random decision depends on the portions in which samples arrive.
+The posterior equals that of a batch run over the same samples with the same seed and `Solver(pilot=False)`, at any
+time: both call the same code, and no random decision depends on the portions in which samples arrive.  (A pilot would
+have to be certified whenever the posterior is looked at.)
 """
 
 import json
@@ -50,10 +51,11 @@ from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.stored_setup import decode_setup, encode_setup
 from probsysid.smc import checkpoint as disk
 from probsysid.smc import ibis
-from probsysid.smc.adaptive_substeps import first_level, forward
+from probsysid.smc.adaptive_substeps import first_level
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import ALGORITHMS, Sampler
+from probsysid.smc.pilot import forward
 from probsysid.targets.stream_target import SampleBlock, StreamTarget, Word, joined
 
 SAMPLERS = Codec((Sampler, *ALGORITHMS))

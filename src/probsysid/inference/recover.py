@@ -17,18 +17,15 @@ from probsysid.posterior.adaptive_importance import FAMILIES, Adapted, adapt
 from probsysid.posterior.importance_sampling import LogTarget
 from probsysid.posterior.modes import Mode, find_modes, peaks
 from probsysid.smc.bridge import temper_from
-from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
+from probsysid.smc.budget import PILOT_COST, Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
 from probsysid.smc.proposals import DegenerateParticles, Density, WideAxesT
 from probsysid.targets.batch_target import BatchTarget
-from probsysid.targets.pilot_target import PilotTarget, applies
+from probsysid.targets.integrators import has_pilot
 
 PORTION = 256
 """Points that the pilot takes at once."""
-
-PILOT_COST = 8.0
-"""Runge-Kutta steps at the price of one of the filter's (docs/performance.md)."""
 
 STARTS = 6
 """Searches from particles, and as many from prior draws ..."""
@@ -81,9 +78,9 @@ def recover(
 ) -> Recovery | None:
     """New particles in place of those in `theta`; None where the budget ends first or nothing is found."""
     finest = target.at(level) if target.adaptive else target
-    if applies(target.problem):
+    if has_pilot(target.problem):
         portion, price = PORTION, PILOT_COST
-        pilot: BatchTarget = PilotTarget.of(finest, finest.substeps, PORTION)
+        pilot = finest.with_runge_kutta(finest.substeps, PORTION)
     else:
         pilot, portion, price = finest, sampler.particles, 1.0
     cheap = Budget(price * (budget.evaluations - budget.spent), budget.deadline)
@@ -140,6 +137,7 @@ def finished(run: IBISState, target: BatchTarget) -> IBISState:
     return replace(
         run,
         samples=whole.samples,
+        pilot=False,
         state=state,
         log_weights=np.where(alive[:, None], weights, run.log_weights),
         log_likelihood=total,

@@ -53,7 +53,10 @@ the newest, and the newest energy: a sweep over all data needs nothing else."""
 class SampleFilter(Protocol):
     """What is asked of a filter for one particle: `ODEFilter`, or `RungeKuttaFilter`.  A state is any tree."""
 
-    model: Model
+    def __hash__(self) -> int: ...
+
+    @property
+    def model(self) -> Model: ...
 
     @property
     def unrolled(self) -> bool: ...

@@ -20,7 +20,7 @@ from probsysid.posterior.draws import scalars
 from probsysid.posterior.importance_sampling import LogTarget
 from probsysid.posterior.modes import Mode, Points, find_modes, peaks, polish
 from probsysid.targets.batch_target import BatchTarget
-from probsysid.targets.pilot_target import PilotTarget, applies
+from probsysid.targets.integrators import has_pilot
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -73,10 +73,10 @@ NO_START = (
 def cheap_target(target: BatchTarget, portion: int) -> LogTarget:
     """The log density with a Runge-Kutta likelihood, or the target itself, `portion` points at once, where there is
     none."""
-    if not applies(target.problem):
+    if not has_pilot(target.problem):
         return LogTarget(target, portion)
     steps = max(target.substeps, min(FINER * target.substeps, MOST_STEPS))
-    return LogTarget(PilotTarget.of(target, steps, PORTION), PORTION)
+    return LogTarget(target.with_runge_kutta(steps, PORTION), PORTION)
 
 
 def search(

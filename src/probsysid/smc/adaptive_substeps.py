@@ -48,6 +48,11 @@ class MultilevelTarget(Target, Protocol):
         """Whether the level is to be chosen; otherwise there is only one."""
         ...
 
+    @property
+    def pilot(self) -> "MultilevelTarget | None":
+        """A cheaper target with nearly the same posterior (`pilot.py`)."""
+        ...
+
     def at(self, level: int) -> Target:
         """The target at a level."""
         ...
@@ -126,18 +131,23 @@ def adjust(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[
 
 def compute(run: IBISState, target: MultilevelTarget, level: int) -> tuple[IBISState, LevelEvaluation]:
     """Evaluate the run's particles at another level; the run is returned with the work counted."""
-    state, likelihood, energy = target.at(level).sweep(run.flat_theta, run.samples)
-    factor = 2.0 ** (level - run.level)
-    work = factor * target.cost(run.samples) * likelihood.size
-    shape = run.log_likelihood.shape
-    return replace(run, work=run.work + work), LevelEvaluation(state, (likelihood - energy).reshape(shape))
+    work = 2.0 ** (level - run.level) * target.cost(run.samples) * run.log_likelihood.size
+    return replace(run, work=run.work + work), evaluate(run, target.at(level))
+
+
+def evaluate(run: IBISState, target: Target) -> LevelEvaluation:
+    """The run's particles with another likelihood."""
+    state, likelihood, energy = target.sweep(run.flat_theta, run.samples)
+    return LevelEvaluation(state, (likelihood - energy).reshape(run.log_likelihood.shape))
 
 
 def restored(run: IBISState, target: MultilevelTarget) -> IBISState:
     """A run that was saved without filter states, with the states recomputed."""
     if run.samples == 0 or run.state is not None:
         return run
-    chosen = target.at(run.level) if target.adaptive else target
+    kind = target.pilot if run.pilot else target
+    assert kind is not None, "a run on a pilot is resumed with it"
+    chosen = kind.at(run.level) if target.adaptive else target
     state, _, _ = chosen.sweep(run.flat_theta, run.samples)
     return replace(run, state=state)
 
@@ -163,7 +173,15 @@ def loss(run: IBISState, other: LevelEvaluation) -> float:
 def switch_level(
     run: IBISState, target: MultilevelTarget, other: LevelEvaluation, level: int, sampler: Sampler
 ) -> tuple[IBISState, tuple[Rejuvenation, ...]]:
-    """The run at another level: by reweighting if the weights stay even enough, else by tempering with moves."""
+    """The run at another level."""
+    return switch(run, target.at(run.level), target.at(level), other, level, sampler)
+
+
+def switch(
+    run: IBISState, before: Target, after: Target, other: LevelEvaluation, level: int, sampler: Sampler
+) -> tuple[IBISState, tuple[Rejuvenation, ...]]:
+    """The run taken over from one target to another, whose values at the particles are `other`: by reweighting if the
+    weights stay even enough, else by tempering with moves."""
     energy = -log_ratios(run, other)
     weighted = replace(
         run,
@@ -174,7 +192,7 @@ def switch_level(
     )
     if w.ess_fraction(effective_sample_size(weighted.log_weights), sampler.population_size) >= sampler.ess:
         return weighted, ()
-    bridge = _Bridge(target.at(run.level), target.at(level), run.samples)
+    bridge = _Bridge(before, after, run.samples)
     seed = np.random.SeedSequence([run.seed, run.samples, level]).generate_state(1)[0]
     start = replace(run, samples=1, state=other.state, seed=int(seed))
     moved, step = ibis.temper_sample(start, bridge, sampler, energy, whole=False)

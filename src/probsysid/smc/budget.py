@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+PILOT_COST = 8.0
+"""Evaluations of the pilot at the price of one of the target itself: Runge-Kutta steps for one of the filter's, with
+small states (docs/performance.md)."""
+
 
 class BudgetSpent(Exception):
     """A run has cost what it may."""
@@ -61,6 +65,8 @@ class MeteredTarget:
 
     target: Any
     budget: Budget
+    price: float = 1.0
+    """Of one evaluation."""
 
     @property
     def samples(self) -> int:
@@ -70,8 +76,13 @@ class MeteredTarget:
     def adaptive(self) -> bool:
         return self.target.adaptive
 
+    @property
+    def pilot(self) -> "MeteredTarget | None":
+        pilot = self.target.pilot
+        return pilot and MeteredTarget(pilot, self.budget, self.price / PILOT_COST)
+
     def at(self, level: int) -> "MeteredTarget":
-        return MeteredTarget(self.target.at(level), self.budget)
+        return MeteredTarget(self.target.at(level), self.budget, self.price)
 
     def sample_prior(self, key: Any, count: int) -> Any:
         return self.target.sample_prior(key, count)
@@ -83,11 +94,11 @@ class MeteredTarget:
         return self.target.limit(first)
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
-        self.budget.spend(theta.shape[-1] * (last - first))
+        self.budget.spend(self.price * theta.shape[-1] * (last - first))
         return self.target.advance(state, theta, first, last)
 
     def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        self.budget.spend(theta.shape[-1] * stop)
+        self.budget.spend(self.price * theta.shape[-1] * stop)
         return self.target.sweep(theta, stop)
 
     def describe(self, sample: int) -> str:

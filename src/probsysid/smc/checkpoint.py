@@ -13,7 +13,7 @@ from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation
 
-FORMAT = 6
+FORMAT = 7
 
 
 def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np.ndarray] | None = None) -> bytes:
@@ -28,6 +28,7 @@ def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np
         "lost": run.lost,
         "islands": run.islands,
         "level": run.level,
+        "pilot": run.pilot,
         "shared_error": run.shared_error,
         "rebased": [[sample, list(evidence)] for sample, evidence in history.rebased.items()],
         "rejuvenations": [list(r) for r in history.rejuvenations],
@@ -87,6 +88,7 @@ def _run(arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> tuple[IBISSt
         lost=scalars["lost"],
         islands=scalars["islands"],
         level=scalars["level"],
+        pilot=scalars["pilot"],
         shared_error=scalars["shared_error"],
     )
     rejuvenations = [Rejuvenation(*row) for row in scalars["rejuvenations"]]

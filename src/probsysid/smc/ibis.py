@@ -64,6 +64,8 @@ class IBISState:
     """Particles whose energy stopped being finite, so far."""
     level: int = 0
     """Level of accuracy at which the target is computed (`adaptive_substeps.py`)."""
+    pilot: bool = False
+    """Whether it is the target's pilot that is computed (`pilot.py`)."""
     shared_error: float = 0.0
     """Standard error of the log evidence that all populations share since they were pooled (`pooling.py`)."""
 

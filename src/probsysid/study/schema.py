@@ -344,6 +344,7 @@ class SolverSection(Section):
     diffusion: Annotated[Any, BeforeValidator(_diffusion)] = None
     conditioning: str | None = None
     ode_noise: float | None = None
+    pilot: bool | None = None
 
 
 class SamplerSection(Section):

@@ -10,14 +10,14 @@ from jaxtyping import Float
 
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
-from probsysid.odefilter.filter import VectorisedFilter, filter_for
-from probsysid.odefilter.filter_inputs import measured, prepare, with_room
-from probsysid.odefilter.ode_filter import ODEFilter
+from probsysid.odefilter.filter import SampleFilter, VectorisedFilter, filter_for
+from probsysid.odefilter.filter_inputs import measured
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.sharding import prefetch, rows_of
 from probsysid.targets.filter_target import Batching, FilterTarget, PreparedParticles
+from probsysid.targets.integrators import Integrator, ProbabilisticSolver, RungeKutta, has_pilot
 
 
 class BatchTarget(FilterTarget):
@@ -28,6 +28,7 @@ class BatchTarget(FilterTarget):
         particles: how many are usually evaluated at once.
         executor: what evaluates them.
         substeps: integration steps per sampling interval, in place of the solver's.
+        integrator: what integrates in place of the solver.
         batching: how samples are grouped into calls of the filter.
         levels: the same target at other numbers of steps, which share their filters; filled by `at`.
     """
@@ -41,10 +42,12 @@ class BatchTarget(FilterTarget):
         executor: Executor,
         *,
         substeps: int | None = None,
+        integrator: Integrator | None = None,
         batching: Batching = Batching(),
         levels: "dict[int, BatchTarget] | None" = None,
     ):
         super().__init__(problem, solver, particles, executor, substeps=substeps, batching=batching)
+        self.integrator = integrator or ProbabilisticSolver(solver)
         self.records = tuple(records)
         self._levels = {} if levels is None else levels
 
@@ -52,18 +55,16 @@ class BatchTarget(FilterTarget):
     def filters(self) -> tuple[VectorisedFilter, ...]:
         """Records whose inputs behave alike share a filter, and so its compiled programs."""
         rows = self.batching.rows(self.particles)
-        return tuple(filter_for(each, self.executor, rows) for each in self._ode_filters)
+        return tuple(filter_for(each, self.executor, rows) for each in self._sample_filters)
 
     @cached_property
-    def _ode_filters(self) -> tuple[ODEFilter, ...]:
-        return tuple(self.solver.ode_filter(self.problem.model, record.jump_order) for record in self.records)
+    def _sample_filters(self) -> tuple[SampleFilter, ...]:
+        return tuple(self.integrator.sample_filter(self.problem.model, record.jump_order) for record in self.records)
 
     @cached_property
     def data(self) -> tuple[PackedSamples, ...]:
-        pairs = zip(self.records, self._ode_filters, strict=True)
-        samples = [prepare(record, ode_filter, self.substeps) for record, ode_filter in pairs]
-        roomy = self.adaptive or self.substeps > 1
-        packed = [PackedSamples.of(with_room(s) if roomy else s) for s in samples]
+        pairs = zip(self.records, self._sample_filters, strict=True)
+        packed = [self.integrator.samples(record, each, self.substeps) for record, each in pairs]
         return tuple(each.changed(partial(padded, batching=self.batching)) for each in packed)
 
     @cached_property
@@ -78,17 +79,35 @@ class BatchTarget(FilterTarget):
     def at(self, level: int) -> "BatchTarget":
         """The same with 2**level integration steps per sampling interval; all levels share their programs."""
         if level not in self._levels:
-            self._levels[level] = BatchTarget(
-                self.problem,
-                self.solver,
-                self.records,
-                self.particles,
-                self.executor,
-                substeps=2**level,
-                batching=self.batching,
-                levels=self._levels,
-            )
+            self._levels[level] = self._like(2**level, self.integrator, self.particles, self._levels)
         return self._levels[level]
+
+    @cached_property
+    def pilot(self) -> "BatchTarget | None":
+        """The same with a cheaper likelihood, where there is one and steps are automatic."""
+        if not (self.adaptive and self.solver.pilot and has_pilot(self.problem)):
+            return None
+        return self.with_runge_kutta(self.substeps)
+
+    def with_runge_kutta(self, substeps: int, particles: int | None = None) -> "BatchTarget":
+        """The same with a number of Runge-Kutta steps per sampling interval that count as exact, and with a number of
+        particles that are usually evaluated at once."""
+        return self._like(substeps, RungeKutta(), particles or self.particles)
+
+    def _like(
+        self, substeps: int, integrator: Integrator, particles: int, levels: "dict[int, BatchTarget] | None" = None
+    ) -> "BatchTarget":
+        return BatchTarget(
+            self.problem,
+            self.solver,
+            self.records,
+            particles,
+            self.executor,
+            substeps=substeps,
+            integrator=integrator,
+            batching=self.batching,
+            levels=levels,
+        )
 
     # One-step prediction errors
 

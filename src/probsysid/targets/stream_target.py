@@ -4,22 +4,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
-from jaxtyping import Float
 
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
-from probsysid.odefilter.filter import VectorisedFilter, filter_for
-from probsysid.odefilter.filter_inputs import prepare, units, with_room
-from probsysid.odefilter.ode_filter import ODEFilter
+from probsysid.odefilter.filter import SampleFilter, VectorisedFilter, filter_for
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
 from probsysid.targets.filter_target import Batching, FilterTarget
-
-SETTLED = 200
-"""Intervals after which the solver's own variances do not change any more."""
+from probsysid.targets.integrators import Integrator, ProbabilisticSolver
 
 Word = Literal["linear", "zoh"]
 
@@ -50,11 +44,13 @@ class StreamTarget(FilterTarget):
         intersample: Word,
         *,
         substeps: int | None = None,
+        integrator: Integrator | None = None,
         batching: Batching = Batching(),
         channels: Mapping[str, np.ndarray] | None = None,
     ):
         """`channels` are samples to begin with, as `append` takes them."""
         super().__init__(problem, solver, particles, executor, substeps=substeps, batching=batching)
+        self.integrator = integrator or ProbabilisticSolver(solver)
         self.dt = dt
         self.intersample = intersample
         self.count = 0
@@ -65,14 +61,14 @@ class StreamTarget(FilterTarget):
 
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
-        return (filter_for(self._ode_filter, self.executor, self.batching.rows(self.particles)),)
+        return (filter_for(self._sample_filter, self.executor, self.batching.rows(self.particles)),)
 
     @cached_property
-    def _ode_filter(self) -> ODEFilter:
+    def _sample_filter(self) -> SampleFilter:
         model = self.problem.model
         inputs = dict.fromkeys(model.input_names, np.zeros(2))
         alike = Record(inputs=inputs, dt=self.dt, samples=2, intersample=self.intersample)
-        return self.solver.ode_filter(model, alike.jump_order)
+        return self.integrator.sample_filter(model, alike.jump_order)
 
     @property
     def offsets(self) -> tuple[int, int]:
@@ -84,6 +80,11 @@ class StreamTarget(FilterTarget):
 
     def describe(self, sample: int) -> str:
         return f"sample {sample} (t = {sample * self.dt:.6g})"
+
+    @property
+    def pilot(self) -> None:
+        """A stream has none: its posterior is looked at between samples."""
+        return None
 
     def at(self, level: int) -> "StreamTarget":
         """The same with 2**level integration steps per sampling interval."""
@@ -97,6 +98,7 @@ class StreamTarget(FilterTarget):
             self.dt,
             self.intersample,
             substeps=2**level,
+            integrator=self.integrator,
             batching=self.batching,
             channels=self.channels,
         )
@@ -125,7 +127,8 @@ class StreamTarget(FilterTarget):
             return
         for name, values in fresh.items():
             self._channels[name] = _written(self._channels.get(name), first, values)
-        self._write(self._prepare_samples(first, count))
+        record = self.record(max(first - 1, 0), first + count)
+        self._write(self.integrator.samples(record, self._sample_filter, self.substeps, first))
 
     def with_blocks(self, blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
         """All samples by channel, followed by those of the blocks."""
@@ -134,19 +137,6 @@ class StreamTarget(FilterTarget):
             return own
         more = joined(blocks)
         return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
-
-    def _prepare_samples(self, first: int, count: int) -> PackedSamples:
-        """The filter's numbers for the new samples, from them and the one before."""
-        start = max(first - 1, 0)
-        unit = self._units[np.minimum(np.arange(start, first + count), SETTLED)]
-        samples = prepare(self.record(start, first + count), self._ode_filter, self.substeps, unit)
-        samples = jax.tree.map(lambda leaf: leaf[first - start :], samples)
-        return PackedSamples.of(with_room(samples) if self.adaptive or self.substeps > 1 else samples)
-
-    @cached_property
-    def _units(self) -> Float[np.ndarray, "sample substep coordinate"]:
-        """Unit variances of the first intervals; the last one stands for all that follow."""
-        return units(self._ode_filter, np.full(SETTLED, self.dt / self.substeps), self.substeps)
 
     def _write(self, new: PackedSamples) -> None:
         """Add rows, and pad the last chunk with the newest."""

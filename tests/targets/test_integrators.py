@@ -13,7 +13,7 @@ from probsysid.odefilter.runge_kutta import MOST_WRITTEN_OUT
 from probsysid.parallel.threads import Threads
 from probsysid.posterior.simulate import simulate
 from probsysid.targets.batch_target import BatchTarget
-from probsysid.targets.pilot_target import PilotTarget, applies
+from probsysid.targets.integrators import has_pilot
 
 MODEL = ps.Model(
     {"x": 2, "z": 1},
@@ -51,7 +51,7 @@ def test_energies_are_those_of_simulated_outputs(intersample: str, irregular: bo
     """Two records, two outputs, some of them missing: against the free run and the normal density."""
     records = tuple(record(seed, intersample, irregular) for seed in (0, 1))
     asked = problem(2)
-    target = PilotTarget.of(BatchTarget(asked, ps.Solver(), records, 4, Threads(cores=1)), substeps=3)
+    target = BatchTarget(asked, ps.Solver(), records, 4, Threads(cores=1)).with_runge_kutta(3)
     theta = np.random.default_rng(2).standard_normal((4, 4))
     _, likelihood, energy = target.sweep(theta, target.samples)
     values = {name: np.asarray(value) for name, value in asked.space.values(theta).items()}
@@ -67,8 +67,8 @@ def test_energies_are_those_of_simulated_outputs(intersample: str, irregular: bo
 
 
 def test_a_motion_without_error_is_no_pilot_of_a_model_with_error() -> None:
-    assert applies(problem(1))
-    assert not applies(problem(1, process_noise={"x": ps.dist.HalfNormal(1.0)}))
+    assert has_pilot(problem(1))
+    assert not has_pilot(problem(1, process_noise={"x": ps.dist.HalfNormal(1.0)}))
 
 
 def test_a_model_of_many_terms_has_the_same_energies() -> None:
@@ -83,7 +83,7 @@ def test_a_model_of_many_terms_has_the_same_energies() -> None:
     data = ps.Record({"force": random.standard_normal(20)}, {"x": random.standard_normal(20)}, dt=0.1)
     priors = {name: ps.dist.Normal(0.0, 0.1) for name in names}
     asked = Problem.make(many, priors, {"x": 0.3}, [{"x": 0.2, "dx": 0.0}], {})
-    target = PilotTarget.of(BatchTarget(asked, ps.Solver(), (data,), 4, Threads(cores=1)), substeps=2)
+    target = BatchTarget(asked, ps.Solver(), (data,), 4, Threads(cores=1)).with_runge_kutta(2)
     theta = 0.1 * random.standard_normal((40, 4))
     _, likelihood, energy = target.sweep(theta, target.samples)
     start = np.repeat([[0.2], [0.0]], 4, axis=1)

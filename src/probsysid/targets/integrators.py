@@ -1,0 +1,90 @@
+"""How a target integrates: with the probabilistic solver, or with Runge-Kutta steps that count as exact.
+
+The second is the *pilot* of the first: cheap, for particles that are only passing through.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from probsysid.data.record import Record
+from probsysid.model.model import Model
+from probsysid.model.noise import is_coloured
+from probsysid.model.problem import Problem
+from probsysid.odefilter import filter_inputs, runge_kutta
+from probsysid.odefilter.filter import SampleFilter
+from probsysid.odefilter.ode_filter import ODEFilter
+from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.runge_kutta import RungeKuttaFilter
+from probsysid.odefilter.solver import Solver
+
+SETTLED = 200
+"""Intervals after which the solver's own variances do not change any more."""
+
+
+class Integrator(Protocol):
+    """Makes the filter of a model, and the samples as that filter reads them."""
+
+    def sample_filter(self, model: Model, jump_order: int | None) -> SampleFilter:
+        """The filter of a model whose inputs' derivative of order `jump_order` jumps at samples."""
+        ...
+
+    def samples(
+        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None
+    ) -> PackedSamples:
+        """The samples of a record; or, of one that grows, those from `first` on, of which `record` holds these and the
+        one before."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProbabilisticSolver:
+    """The solver's ODE filter."""
+
+    solver: Solver
+
+    def sample_filter(self, model: Model, jump_order: int | None) -> ODEFilter:
+        return self.solver.ode_filter(model, jump_order)
+
+    def samples(
+        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None
+    ) -> PackedSamples:
+        assert isinstance(sample_filter, ODEFilter)
+        unit = None
+        if first is not None:
+            assert record.dt is not None, "records that grow are sampled uniformly"
+            place = max(first - 1, 0) + np.arange(record.samples)
+            unit = _units(sample_filter, record.dt, substeps)[np.minimum(place, SETTLED)]
+        prepared = filter_inputs.prepare(record, sample_filter, substeps, unit)
+        prepared = jax.tree.map(lambda leaf: leaf[1 if first else 0 :], prepared)
+        roomy = self.solver.substeps == "auto" or substeps > 1
+        return PackedSamples.of(filter_inputs.with_room(prepared) if roomy else prepared)
+
+
+@lru_cache(maxsize=32)
+def _units(ode_filter: ODEFilter, dt: float, substeps: int) -> Float[np.ndarray, "sample substep coordinate"]:
+    """Unit variances of the first intervals of a record with constant steps; the last stands for all that follow."""
+    return filter_inputs.units(ode_filter, np.full(SETTLED, dt / substeps), substeps)
+
+
+@dataclass(frozen=True)
+class RungeKutta:
+    """Classical Runge-Kutta of order four, without integration error: the pilot."""
+
+    def sample_filter(self, model: Model, jump_order: int | None) -> RungeKuttaFilter:
+        return RungeKuttaFilter(model)
+
+    def samples(
+        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None
+    ) -> PackedSamples:
+        prepared = runge_kutta.prepare(record, sample_filter.model, substeps)
+        return PackedSamples.of(jax.tree.map(lambda leaf: leaf[1 if first else 0 :], prepared))
+
+
+def has_pilot(problem: Problem) -> bool:
+    """Whether a particle's motion is all that it predicts: with process noise or coloured noise it is not."""
+    return not problem.process_noise and not any(map(is_coloured, problem.noise.values()))
