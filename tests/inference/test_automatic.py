@@ -92,12 +92,43 @@ def test_shares_add_up_and_integration_has_little(automatic: ps.Posterior) -> No
 
 def test_a_coarse_integration_is_what_makes_a_posterior_wide(record: ps.Record) -> None:
     coarse = identify(record, solver=ps.Solver(smoothness=3, substeps=1))
-    assert coarse.verdict == ""
     checked = coarse.checked()
+    assert coarse.verdict == checked.verdict
     assert checked.uncertainty().loc["c", "integration"] > 0.7
     assert checked.check is not None and not checked.check.adequate
     assert "not" in checked.verdict
     assert "from integration" in checked.table().columns
+
+
+def test_given_steps_that_are_too_few_are_said(record: ps.Record) -> None:
+    """A noise level fixed far too low drives the damping to where a step is far too long for it, and all populations
+    agree: only twice the steps show it."""
+    random = np.random.default_rng(0)
+    time = 0.5 * np.arange(100)
+    force = np.sin(0.9 * time) + np.sin(0.3 * time)
+    linear = ps.Model(
+        {"x": 2}, lambda s, u, p: {"x": u.u - p.c * s.dx - p.k * s.x}, lambda s, u, p: {"x": s.x}, name="oscillator"
+    )
+    clean = ps.Record(inputs={"u": force}, samples=100, dt=0.5)
+    motion, _, _ = simulate(linear, {"c": np.array([0.2]), "k": np.array([1.0])}, np.zeros((2, 1)), clean, 16)
+    noisy = clean.replace(outputs={"x": motion["x"][0] + 0.1 * random.standard_normal(100)})
+    priors = {"c": dist.LogNormal(np.log(0.3), 2.0), "k": dist.LogNormal(0.0, 0.7)}
+
+    def found(noise: float) -> ps.Posterior:
+        return ps.identify(
+            linear, noisy, priors, {"x": noise}, {"x": 0.0, "dx": 0.0}, solver=ps.Solver(substeps=2), sampler=SAMPLER
+        )
+
+    wrong, right = found(0.01), found(0.1)
+    assert abs(wrong.mean("c") - 0.2) > 10 * wrong.sd("c")
+    assert not wrong.check.adequate
+    assert (
+        wrong.verdict
+        == "integration with 2 steps per sample is not accurate enough: with 4 the posterior is another one."
+    )
+    assert right.check.adequate
+    assert abs(right.mean("c") - 0.2) < 4 * right.sd("c")
+    assert right.check == right.checked().check
 
 
 def test_given_steps_are_judged_like_automatic_ones(automatic: ps.Posterior, record: ps.Record) -> None:

@@ -66,6 +66,11 @@ class FreshDraws:
         return self.pareto_shape < UNRELIABLE
 
     @property
+    def least_p(self) -> float:
+        """Of the three."""
+        return min(self.mean_p, self.spread_p, self.evidence_p)
+
+    @property
     def contradictions(self) -> tuple[str, ...]:
         """What the draws contradict, in words."""
         found = {"means": self.mean_p, "standard deviations": self.spread_p, "log evidence": self.evidence_p}

@@ -14,12 +14,14 @@ import numpy as np
 from probsysid._internal.errors import SamplingError
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior import psis
+from probsysid.posterior.diagnostics.variance_decomposition import log_likelihood
 from probsysid.smc import adaptive_substeps
 from probsysid.smc.adaptive_substeps import LevelEvaluation, MultilevelTarget
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.weights import normalise
+from probsysid.targets.batch_target import BatchTarget
 
 NEGLIGIBLE = 0.25
 """Posterior standard deviations by which a mean may move, and relative change that a spread may have."""
@@ -67,6 +69,16 @@ def assess(run: IBISState, finer: LevelEvaluation, values: dict[str, np.ndarray]
     """Compare the run's particles with themselves at a finer level; `values` are the scalar quantities."""
     ratios = adaptive_substeps.log_ratios(run, finer).ravel()
     return compare(run.normalised_weights, ratios, values, 2**run.level, 2 ** (run.level + 1))
+
+
+def assess_given(run: IBISState, target: BatchTarget, values: dict[str, np.ndarray]) -> SolverCheck:
+    """The same where the number of steps was given: one sweep with twice as many."""
+    steps = target.solver.steps
+    finer = replace(target.solver, substeps=2 * steps)
+    found = log_likelihood(target.problem, finer, target.records, run.flat_theta, target.executor)
+    with np.errstate(invalid="ignore"):
+        ratios = found - run.log_likelihood.ravel()
+    return compare(run.normalised_weights, np.where(np.isnan(ratios), -np.inf, ratios), values, steps, 2 * steps)
 
 
 def compare(
