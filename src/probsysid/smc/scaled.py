@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from probsysid._internal.statistics import ess_of_weights
 from probsysid.smc.proposals import (
     DegenerateParticles,
     Density,
@@ -36,6 +37,14 @@ ROUNDS = 3
 
 STEEPEST = 4.0
 """Change of the log spread per standard deviation up to which a fit counts: beyond it, a few particles decide."""
+
+NUMBERS = 5
+"""Numbers that are fitted for each coordinate across the direction: two of its line, two of its spread, one of the
+direction."""
+
+WORTHWHILE = 0.5
+"""The squares of the slopes are what a varying spread adds to the log likelihood of a particle, to second order.  Where
+that, over all particles, is less than this share of the numbers fitted, Akaike's criterion would not choose it."""
 
 TINY = 1e-12
 """Squared distance, in standard deviations, below which a particle lies on the direction."""
@@ -73,6 +82,8 @@ class ScaleMap:
             levels, slopes = _log_spreads(first, others - _on(lines, first), weights)
             if not np.all(np.abs(slopes) < STEEPEST):
                 raise DegenerateParticles("no spread fits the particles")
+            if np.sum(slopes**2) * ess_of_weights(weights) < WORTHWHILE * NUMBERS * len(slopes):
+                raise DegenerateParticles("their spread is the same everywhere")
             lines = _lines(first, others, weights * np.exp(-2 * np.outer(slopes, first)))
         return cls(centre, factor @ turn, lines, levels, slopes)
 
@@ -162,7 +173,7 @@ class ScaledDensity:
     @property
     def numbers(self) -> int:
         """Numbers that were fitted."""
-        return 5 * len(self.mapping.slopes) + self.mixture.numbers
+        return NUMBERS * len(self.mapping.slopes) + self.mixture.numbers
 
     def sample(self, random: np.random.Generator, count: int) -> Points:
         """Independent draws; far out in the tails they may not be finite."""
