@@ -122,10 +122,10 @@ TEXT = """# Validation: posteriors that are hard to sample
 Written by `python -m validation.sampling_hard {seeds}`. Targets with known means, standard deviations and evidence
 (`validation/sampling_targets.py`), the default sampler with {particles} particles and without a search for modes,
 {seeds} seeds each (a quarter of them in 20 dimensions): what particles that follow the data reach, and whether the
-verdict notices where that is not enough. A run is *bad* if a mean is off by more than half a standard deviation, a standard deviation
-by more than a factor of 1.65, or the log evidence by more than one. *z* is the error of the log evidence by its
-reported standard error, which rests on 8 populations: Student-t with 7 degrees of freedom has a median of 0.71 and
-91 % below 2. *Shares* are those of the modes, by the errors that the populations' differences give.
+verdict notices where that is not enough. A run is *bad* if a mean is off by more than half a standard deviation, a
+standard deviation by more than a factor of 1.65, or the log evidence by more than one. *z* is the error of the log
+evidence by its reported standard error, which rests on 8 populations: Student-t with 7 degrees of freedom has a median
+of 0.71 and 91 % below 2. *Shares* are those of the modes, by the errors that the populations' differences give.
 
 """
 

@@ -44,7 +44,7 @@ from probsysid.posterior.posterior import Posterior
 from probsysid.smc import adaptive_substeps, ibis
 from probsysid.smc import checkpoint as disk
 from probsysid.smc.adaptive_substeps import MultilevelTarget, first_level
-from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
+from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget, in_words
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
@@ -152,11 +152,11 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
         if found is None and not error:
             found = _assess(finished(run, target), history, target, sampler, options.seed, budget)
             found = found and found.after(
-                f"the budget of {_in_words(sampler)} was spent at {target.describe(run.samples)}"
+                f"the budget of {in_words(sampler)} was spent at {target.describe(run.samples)}"
             )
         if found is None:
             where = target.describe(run.samples)
-            raise error or SamplingError(UNFINISHED.format(budget=_in_words(sampler), where=where))
+            raise error or SamplingError(UNFINISHED.format(budget=in_words(sampler), where=where))
     if not found.sampling.trusted:
         warnings.warn(found.sampling.verdict, SamplingWarning, stacklevel=3)
     theta, weights = found.run.flat_theta, found.run.normalised_weights
@@ -166,11 +166,6 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
     seconds = clock.perf_counter() - began
     posterior = posterior_from_run(found.run, found.history, problem, solver, records, sampler, seconds)
     return replace(posterior, errors=found.errors, doubts=tuple(doubts), sampling=found.sampling, **found.checks)
-
-
-def _in_words(sampler: Sampler) -> str:
-    """The budget."""
-    return f"{sampler.budget:g} sweeps" + ("" if sampler.seconds is None else f" and {sampler.seconds:g} s")
 
 
 class _Assessed(NamedTuple):

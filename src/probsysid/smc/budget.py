@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from probsysid.smc.options import Sampler
+
 
 class BudgetSpent(Exception):
     """A run has cost what it may."""
@@ -95,3 +97,8 @@ class MeteredTarget:
 
     def cost(self, stop: int) -> int:
         return self.target.cost(stop)
+
+
+def in_words(sampler: Sampler) -> str:
+    """What a sampler may cost."""
+    return f"{sampler.budget:g} sweeps" + ("" if sampler.seconds is None else f" and {sampler.seconds:g} s")
