@@ -148,9 +148,10 @@ class EqualMixture:
 
 
 def stacked(densities: Sequence["Density"]) -> "Density":
-    """Distributions of one family, one for each population, as one: mixtures are computed together."""
+    """Distributions, one for each population, as one: mixtures with as many components are computed together."""
     mixtures = [density for density in densities if isinstance(density, MixtureDensity)]
-    if len(mixtures) < len(densities):
+    kinds = {(mixture.means.shape, mixture.degrees) for mixture in mixtures}
+    if len(mixtures) < len(densities) or len(kinds) > 1:
         return StackedDensities(densities)
     return MixtureDensity(
         np.stack([mixture.shares for mixture in mixtures]),
