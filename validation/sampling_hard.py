@@ -24,6 +24,9 @@ from validation.sampling_targets import TARGETS, HardTarget
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "validation-sampling.md"
 
+PEERS = "\n## Other libraries\n"
+"""Where the part of `sampling_peers.py` begins."""
+
 LARGE = 0.5
 """Error of a mean in standard deviations from which on a run is really bad."""
 
@@ -151,7 +154,8 @@ def main(seeds: int = 20) -> None:
     names = list(rows[0])
     lines = [names, ["---"] * len(names), *([r[name] for name in names] for r in rows)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    PAGE.write_text(TEXT.format(seeds=seeds, particles=sampler.particles) + table + "\n" + SHORT)
+    rest = PAGE.read_text().partition(PEERS)
+    PAGE.write_text(TEXT.format(seeds=seeds, particles=sampler.particles) + table + "\n" + SHORT + "".join(rest[1:]))
 
 
 if __name__ == "__main__":
