@@ -104,11 +104,12 @@ def row(method: str, hard: HardTarget, runs: list[dict[str, Any] | None]) -> lis
 TEXT = """
 Written by `python -m validation.sampling_peers {seeds}`: {runs}the largest error of a mean in standard deviations, the
 standard deviation furthest from the right one (as a ratio), and the error of the log evidence. The prior is the start
-of all. SMC has 1024 particles; blackjax and particles take 10 moves at every temperature or sample
-(independence proposals from a fitted Gaussian; random walks), numpyro four chains of 1000 draws after as many for
-warm-up, PINTS four of 6000, dynesty 500 live points; a run may take {longest} s by the clock. An evaluation is one of the likelihood, for NUTS one of likelihood
-and gradient. Processor seconds are without compiling for PINTS, particles and dynesty, and with it for blackjax and
-NUTS, where it is most of them; these densities cost nothing, ODE likelihoods do, so that evaluations say more.
+of all. SMC has 1024 particles; blackjax and particles take 10 moves at every temperature or sample (independence
+proposals from a fitted Gaussian; random walks), numpyro four chains of 1000 draws after as many for warm-up, PINTS four
+of 6000, dynesty 500 live points; a run may take {longest} s by the clock. An evaluation is one of the likelihood, for
+NUTS one of likelihood and gradient. Processor seconds are without compiling for PINTS, particles and dynesty, and with
+it for blackjax and NUTS, where it is most of them; these densities cost nothing, ODE likelihoods do, so that
+evaluations say more.
 
 """
 HEAD = ["target", "sampler", "mean error / sd", "sd ratio", "log evidence error", "evaluations, 1000", "CPU s"]

@@ -11,6 +11,7 @@ from probsysid.posterior.diagnostics.solver_check import refine_until_adequate
 from probsysid.posterior.diagnostics.variance_decomposition import curvature, decompose
 from probsysid.posterior.simulate import simulate
 from probsysid.smc import ibis
+from probsysid.smc.budget import Budget
 from tests.smc.conjugate import EnergyTarget, Regression
 
 
@@ -186,3 +187,30 @@ def test_a_finer_integration_that_loses_everything_loses_nothing_that_there_is()
     kept, found, _, _ = refine_until_adequate(run, target, sampler, lambda r: {"a": r.flat_theta[0]})
     np.testing.assert_array_equal(kept.theta, run.theta)
     assert not found.adequate and "not accurate enough" in found.verdict
+
+
+def test_steps_are_refined_as_far_as_the_budget_goes() -> None:
+    """Where it is spent, the run is kept with its verdict; tempering to finer steps may take long."""
+
+    class Sharper(EnergyTarget):
+        """Every level has twice the energies of the one before."""
+
+        adaptive = True
+
+        def at(self, level: int) -> EnergyTarget:
+            return replace(self, energy=lambda theta, sample: 2.0**level * self.energy(theta, sample))
+
+    sampler = ps.Sampler(particles=64)
+    target = Sharper(**vars(Regression.simulated().target()))
+    run = ibis.start(target, sampler, 0)
+    while run.samples < target.samples:
+        run, _ = ibis.step(run, target.at(0), sampler)
+
+    def values(run: ibis.IBISState) -> dict[str, np.ndarray]:
+        return {"a": run.flat_theta[0]}
+
+    kept, found, _, rejuvenations = refine_until_adequate(run, target, sampler, values, Budget(1.0, spent=2.0))
+    assert kept.level == 0 and rejuvenations == () and not found.adequate
+    np.testing.assert_array_equal(kept.theta, run.theta)
+    finer, _, _, _ = refine_until_adequate(run, target, sampler, values, Budget(np.inf))
+    assert finer.level > 0

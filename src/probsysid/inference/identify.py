@@ -191,7 +191,7 @@ def _assess(
         return None
     values = partial(_values, target.problem)
     if target.adaptive:
-        run, found = _adequate(run, history, target, sampler)
+        run, found = _adequate(run, history, target, sampler, budget)
         checks = found._asdict()
     whole = target.at(run.level) if target.adaptive else target
     run, sampling, rejuvenations = confirm(run, whole, sampler, values, seed, budget)
@@ -251,14 +251,16 @@ class _Checks(NamedTuple):
     variance_shares: dict[str, dict[str, float]]
 
 
-def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sampler) -> tuple[IBISState, _Checks]:
+def _adequate(
+    run: IBISState, history: History, target: BatchTarget, sampler: Sampler, budget: Budget
+) -> tuple[IBISState, _Checks]:
     """The run at an adequate number of integration steps, its verdict, and where its variance comes from."""
     problem = target.problem
 
     def values(run: IBISState) -> dict[str, np.ndarray]:
         return _values(problem, run.flat_theta)
 
-    adjusted, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values)
+    adjusted, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values, budget)
     nothing = StepInfo(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
     history.add(adaptive_substeps.with_change(nothing, run, adjusted, rejuvenations))
     differences = {"integration": adaptive_substeps.log_ratios(adjusted, finer).ravel()}

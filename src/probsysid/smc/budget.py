@@ -53,6 +53,10 @@ class Budget:
     def spend(self, evaluations: float) -> None:
         """Count evaluations; raise where there are too many."""
         self.spent += evaluations
+        self.check()
+
+    def check(self) -> None:
+        """Raise where it is spent."""
         if self.is_spent:
             raise BudgetSpent
 

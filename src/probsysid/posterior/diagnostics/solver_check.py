@@ -17,6 +17,7 @@ from probsysid.posterior import psis
 from probsysid.posterior.diagnostics.variance_decomposition import log_likelihood
 from probsysid.smc import adaptive_substeps
 from probsysid.smc.adaptive_substeps import LevelEvaluation, MultilevelTarget
+from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
@@ -113,12 +114,18 @@ def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def refine_until_adequate(
-    run: IBISState, target: MultilevelTarget, sampler: Sampler, values: Callable[[IBISState], dict[str, np.ndarray]]
+    run: IBISState,
+    target: MultilevelTarget,
+    sampler: Sampler,
+    values: Callable[[IBISState], dict[str, np.ndarray]],
+    budget: Budget | None = None,
 ) -> tuple[IBISState, SolverCheck, LevelEvaluation, tuple[Rejuvenation, ...]]:
-    """The run at an adequate level, or at the finest, with the last comparison and the rejuvenations on the way.
+    """The run at an adequate level, or at the finest that the budget allows, with the last comparison and the
+    rejuvenations on the way.
 
     `values` maps a run to its scalar quantities by name.
     """
+    metered = MeteredTarget(target, budget or Budget(np.inf))
     rejuvenations: tuple[Rejuvenation, ...] = ()
     while True:
         run, finer = adaptive_substeps.compute(run, target, run.level + 1)
@@ -126,8 +133,9 @@ def refine_until_adequate(
         if found.adequate or run.level == adaptive_substeps.FINEST:
             return run, found, finer, rejuvenations
         try:
-            run, more = adaptive_substeps.switch_level(run, target, finer, run.level + 1, sampler)
-        except SamplingError:  # no particle survives at the finer level: keep this one, with its verdict
+            metered.budget.check()
+            run, more = adaptive_substeps.switch_level(run, metered, finer, run.level + 1, sampler)
+        except (SamplingError, BudgetSpent):  # no particle survives at the finer level: keep this one, with its verdict
             return run, found, finer, rejuvenations
         rejuvenations += more
 
