@@ -4,8 +4,9 @@ Most are a normalised density p, reached from a Gaussian prior: the likelihood i
 samples, so that the log evidence is zero.  The others are regressions with data, known in closed form or on a grid.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,6 +31,8 @@ class HardTarget:
     """Indicator (mode, particle) of the modes."""
     shares: np.ndarray | None = None
     """Their exact shares."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What it is made of, as plain data."""
 
 
 def _normal(theta: np.ndarray, mean: np.ndarray | float, sd: np.ndarray | float) -> np.ndarray:
@@ -69,7 +72,8 @@ def four_modes() -> HardTarget:
     spread = np.sqrt(sd**2 + shares @ (centres - mean) ** 2)
     target = _density(6, 3.0, lambda theta: logsumexp(parts(theta), axis=0))
     member = lambda theta: np.argmax(parts(theta), axis=0) == np.arange(4)[:, None]  # noqa: E731
-    return HardTarget("four modes, 1:2:4:8, 6 dimensions", target, mean, spread, 0.0, member, shares)
+    numbers = {"prior_sd": 3.0, "shares": shares.tolist(), "centres": centres.tolist()}
+    return HardTarget("four modes, 1:2:4:8, 6 dimensions", target, mean, spread, 0.0, member, shares, numbers)
 
 
 def banana() -> HardTarget:
@@ -78,7 +82,8 @@ def banana() -> HardTarget:
     def log_density(theta: np.ndarray) -> np.ndarray:
         return _normal(theta[:1], 0.0, 1.0) + _normal(theta[1:], theta[:1] ** 2, 0.2)
 
-    return HardTarget("banana", _density(2, 3.0, log_density), np.array([0, 1.0]), np.sqrt([1, 2.04]), 0.0)
+    target, numbers = _density(2, 3.0, log_density), {"prior_sd": 3.0}
+    return HardTarget("banana", target, np.array([0, 1.0]), np.sqrt([1, 2.04]), 0.0, numbers=numbers)
 
 
 def funnel() -> HardTarget:
@@ -88,7 +93,8 @@ def funnel() -> HardTarget:
         return _normal(theta[:1], 0.0, 1.5) + _normal(theta[1:], 0.0, np.exp(theta[:1] / 2))
 
     sd = np.array([1.5, *[np.exp(1.5**2 / 4)] * 4])
-    return HardTarget("funnel, 5 dimensions", _density(5, 3.0, log_density), np.zeros(5), sd, 0.0)
+    target, numbers = _density(5, 3.0, log_density), {"prior_sd": 3.0}
+    return HardTarget("funnel, 5 dimensions", target, np.zeros(5), sd, 0.0, numbers=numbers)
 
 
 def correlated_gaussian() -> HardTarget:
@@ -96,7 +102,8 @@ def correlated_gaussian() -> HardTarget:
     factor = np.linalg.cholesky(0.1 * np.eye(20) + 0.9)
     inverse, log_det = np.linalg.inv(factor), np.sum(np.log(np.diag(factor)))
     target = _density(20, 2.0, lambda theta: _normal(inverse @ theta, 0.0, 1.0) - log_det)
-    return HardTarget("correlated Gaussian, 20 dimensions", target, np.zeros(20), np.ones(20), 0.0)
+    numbers = {"prior_sd": 2.0, "inverse": inverse.tolist(), "log_det": float(log_det)}
+    return HardTarget("correlated Gaussian, 20 dimensions", target, np.zeros(20), np.ones(20), 0.0, numbers=numbers)
 
 
 def wandering() -> HardTarget:
@@ -132,7 +139,9 @@ def frequency() -> HardTarget:
     mean = np.array([p.sum(axis=1) @ w, p.sum(axis=0) @ a])
     second = np.array([p.sum(axis=1) @ w**2, p.sum(axis=0) @ a**2])
     log_evidence = float(total + np.log((w[1] - w[0]) * (a[1] - a[0])))
-    return HardTarget("frequency with aliases", target, mean, np.sqrt(second - mean**2), log_evidence)
+    numbers = {"prior_sd": 1.0, "time": time.tolist(), "outputs": outputs.tolist(), "noise": noise}
+    sd = np.sqrt(second - mean**2)
+    return HardTarget("frequency with aliases", target, mean, sd, log_evidence, numbers=numbers)
 
 
 TARGETS = (four_modes, banana, funnel, wandering, frequency, correlated_gaussian)

@@ -3,7 +3,8 @@
 Duffing data sets of the honesty study.  Made worse on purpose: too few particles, one move per rejuvenation, and moves
 without the proposal ratio.  Whether a run is really bad is decided by a reference, 4096 particles on the same data: a
 mean off by more than half a standard deviation, a standard deviation by more than a factor of 1.65, or the log evidence
-by more than one.  False alarms are those of runs that are not bad, missed alarms the trust in runs that are.
+by more than one.  False alarms are those of runs that are not bad, missed alarms the trust in runs that are.  Besides,
+runs on two other systems from which one of two modes was deleted (`deleted_modes.py`).
 """
 
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import probsysid as ps
 from probsysid.smc.moves import PAPER
 from tests.smc.test_ibis import WithoutProposalRatio
+from validation import deleted_modes
 from validation.honesty.problems import PROBLEMS
 
 RUNS = {
@@ -28,6 +30,9 @@ RUNS = {
 """Number of data sets, and the sampler."""
 
 REFERENCE = ps.Sampler(recover=False, particles=4096)
+
+DELETED = 20
+"""Runs from which a mode is deleted, of each system."""
 
 LARGE = 0.5
 """Error of a mean in standard deviations, and of a log standard deviation, that makes a run bad."""
@@ -71,7 +76,10 @@ def is_bad(found: ps.Posterior | None, seed: int) -> bool:
 
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
-    for name in names or RUNS:
+    for name in names or (*RUNS, *deleted_modes.SYSTEMS):
+        if name in deleted_modes.SYSTEMS:
+            print(deleted_modes.count(name, DELETED), flush=True)
+            continue
         sets, sampler = RUNS[name]
         called, bad = [], []
         for seed in range(sets):

@@ -11,6 +11,7 @@ from probsysid.posterior.diagnostics.solver_check import refine_until_adequate
 from probsysid.posterior.diagnostics.variance_decomposition import curvature, decompose
 from probsysid.posterior.simulate import simulate
 from probsysid.smc import ibis
+from probsysid.smc.budget import Budget
 from tests.smc.conjugate import EnergyTarget, Regression
 
 
@@ -94,12 +95,43 @@ def test_shares_add_up_and_integration_has_little(automatic: ps.Posterior) -> No
 
 def test_a_coarse_integration_is_what_makes_a_posterior_wide(record: ps.Record) -> None:
     coarse = identify(record, solver=ps.Solver(smoothness=3, substeps=1))
-    assert coarse.verdict == ""
     checked = coarse.checked()
+    assert coarse.verdict == checked.verdict
     assert checked.uncertainty().loc["c", "integration"] > 0.7
     assert checked.check is not None and not checked.check.adequate
     assert "not" in checked.verdict
     assert "from integration" in checked.table().columns
+
+
+def test_given_steps_that_are_too_few_are_said(record: ps.Record) -> None:
+    """A noise level fixed far too low drives the damping to where a step is far too long for it, and all populations
+    agree: only twice the steps show it."""
+    random = np.random.default_rng(0)
+    time = 0.5 * np.arange(100)
+    force = np.sin(0.9 * time) + np.sin(0.3 * time)
+    linear = ps.Model(
+        {"x": 2}, lambda s, u, p: {"x": u.u - p.c * s.dx - p.k * s.x}, lambda s, u, p: {"x": s.x}, name="oscillator"
+    )
+    clean = ps.Record(inputs={"u": force}, samples=100, dt=0.5)
+    motion, _, _ = simulate(linear, {"c": np.array([0.2]), "k": np.array([1.0])}, np.zeros((2, 1)), clean, 16)
+    noisy = clean.replace(outputs={"x": motion["x"][0] + 0.1 * random.standard_normal(100)})
+    priors = {"c": dist.LogNormal(np.log(0.3), 2.0), "k": dist.LogNormal(0.0, 0.7)}
+
+    def found(noise: float) -> ps.Posterior:
+        return ps.identify(
+            linear, noisy, priors, {"x": noise}, {"x": 0.0, "dx": 0.0}, solver=ps.Solver(substeps=2), sampler=SAMPLER
+        )
+
+    wrong, right = found(0.01), found(0.1)
+    assert abs(wrong.mean("c") - 0.2) > 10 * wrong.sd("c")
+    assert not wrong.check.adequate
+    assert (
+        wrong.verdict
+        == "integration with 2 steps per sample is not accurate enough: with 4 the posterior is another one."
+    )
+    assert right.check.adequate
+    assert abs(right.mean("c") - 0.2) < 4 * right.sd("c")
+    assert right.check == right.checked().check
 
 
 def test_given_steps_are_judged_like_automatic_ones(automatic: ps.Posterior, record: ps.Record) -> None:
@@ -175,3 +207,30 @@ def test_a_finer_integration_that_loses_everything_loses_nothing_that_there_is()
     kept, found, _, _ = refine_until_adequate(run, target, sampler, lambda r: {"a": r.flat_theta[0]})
     np.testing.assert_array_equal(kept.theta, run.theta)
     assert not found.adequate and "not accurate enough" in found.verdict
+
+
+def test_steps_are_refined_as_far_as_the_budget_goes() -> None:
+    """Where it is spent, the run is kept with its verdict; tempering to finer steps may take long."""
+
+    class Sharper(EnergyTarget):
+        """Every level has twice the energies of the one before."""
+
+        adaptive = True
+
+        def at(self, level: int) -> EnergyTarget:
+            return replace(self, energy=lambda theta, sample: 2.0**level * self.energy(theta, sample))
+
+    sampler = ps.Sampler(particles=64)
+    target = Sharper(**vars(Regression.simulated().target()))
+    run = ibis.start(target, sampler, 0)
+    while run.samples < target.samples:
+        run, _ = ibis.step(run, target.at(0), sampler)
+
+    def values(run: ibis.IBISState) -> dict[str, np.ndarray]:
+        return {"a": run.flat_theta[0]}
+
+    kept, found, _, rejuvenations = refine_until_adequate(run, target, sampler, values, Budget(1.0, spent=2.0))
+    assert kept.level == 0 and rejuvenations == () and not found.adequate
+    np.testing.assert_array_equal(kept.theta, run.theta)
+    finer, _, _, _ = refine_until_adequate(run, target, sampler, values, Budget(np.inf))
+    assert finer.level > 0

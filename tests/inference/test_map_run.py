@@ -71,6 +71,29 @@ def test_it_is_never_called_trusted(posterior: ps.Posterior, tmp_path: Path) -> 
     assert again.settings.method == "map"
 
 
+def test_refined_draws_of_it_are_not_trusted_either(posterior: ps.Posterior, tmp_path: Path) -> None:
+    """Draws are fitted to what the approximation knows; nothing has looked elsewhere."""
+    refined = posterior.refined(256)
+    assert refined.sampling.status == "Laplace approximation" and not refined.sampling.trusted
+    assert refined.sampling_verdict.startswith("Laplace approximation around the mode, refined by weighted draws")
+    assert refined.sampling.laplace.draws == 256
+    assert refined.sampling.laplace.weighted_evidence == refined.log_evidence
+    assert refined.map == posterior.map
+    refined.save(tmp_path / "refined.nc")
+    assert ps.Posterior.load(tmp_path / "refined.nc").sampling == refined.sampling
+
+
+@pytest.mark.parametrize("limit", [{"budget": 0.5}, {"seconds": 1e-3}])
+def test_it_ends_with_its_budget_and_says_so(limit: dict[str, float]) -> None:
+    """2048 prior draws, four of which count as one evaluation with the filter, are one sweep of 512 particles."""
+    sampler = ps.Sampler(particles=PARTICLES, **limit)
+    warnings.simplefilter("ignore", ps.ModelWarning)
+    with pytest.warns(ps.SamplingWarning, match=r"came to no end.* The budget of .* was spent"):
+        cut = ps.identify(INTEGRATOR, ramp(), PRIORS, {"x": NOISE}, {"x": 0.0}, sampler=sampler, method="map")
+    assert not cut.sampling.usable and not cut.sampling.laplace.converged
+    assert cut.settings.sweeps < 10
+
+
 def test_what_a_posterior_can_do_it_can(posterior: ps.Posterior) -> None:
     record = ramp()
     assert posterior.simulate(record).fit("x").mean > 90

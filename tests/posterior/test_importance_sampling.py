@@ -1,5 +1,7 @@
 """Fresh draws from a posterior that has been found, against a closed form."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,6 +10,7 @@ import probsysid as ps
 from probsysid import dist
 from probsysid.parallel.threads import Threads
 from probsysid.posterior import importance_sampling
+from probsysid.posterior.diagnostics.mode_check import LostMode, MAPEstimate, ModeCheck
 from probsysid.posterior.qmc import quasi_random
 from probsysid.smc.proposals import MixtureDensity
 
@@ -57,6 +60,20 @@ def test_moments_and_evidence_are_exact(found: ps.Posterior) -> None:
         assert abs(refined.sd(name) / sd - 1) < 4 * error / np.sqrt(2)
     assert refined.log_evidence_error < 0.002  # independent draws of that efficiency have 0.0026
     assert abs(refined.log_evidence - log_evidence) < 4 * refined.log_evidence_error
+
+
+def test_draws_are_trusted_as_far_as_the_particles_were(found: ps.Posterior) -> None:
+    """Parts of the draws always agree: they come from one distribution, which was fitted to the particles."""
+    check = found.sampling
+    assert found.refined(128).sampling.trusted == check.trusted
+    assert found.refined(128).sampling.modes == check.modes
+    doubted = replace(found, sampling=replace(check, evidence_spread=50.0)).refined(128)
+    assert not doubted.sampling.trusted and "log evidences of the populations differ" in doubted.sampling_verdict
+    assert not doubted.refined(128).sampling.trusted
+    elsewhere = MAPEstimate({"slope": 9.0}, 0.0, 0.0)
+    lost = replace(check, modes=ModeCheck(lost=(LostMode(elsewhere, 0.5, 0.0),)))
+    assert "slope = 9" in replace(found, sampling=lost).refined(128).sampling_verdict
+    assert not replace(found, sampling=None).refined(128).sampling.trusted
 
 
 @pytest.mark.long

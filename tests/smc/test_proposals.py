@@ -203,3 +203,24 @@ def test_an_equal_mixture_is_sampled_and_evaluated_as_a_whole() -> None:
     assert np.all(np.abs(draws.mean(axis=1) - MEANS.mean(axis=0)) < 4 * draws.std(axis=1) / np.sqrt(count))
     first, second = np.array_split(draws[0] > 1.5, 2)  # in no order of the parts
     assert abs(first.mean() - second.mean()) < 4 * np.sqrt(0.5 / count)
+
+
+@pytest.mark.parametrize("other", [StudentTMixture(components=20), StudentTMixture(degrees=10.0)])
+def test_mixtures_of_different_kinds_are_stacked(other: StudentTMixture) -> None:
+    """Groups may choose different numbers of components, or of degrees of freedom: each keeps its own density."""
+    random = np.random.default_rng(0)
+    vectors, weights = random.standard_normal((2, 2, 400)), np.full(400, 1 / 400)
+    fits = [family.fit(random, v, weights) for family, v in zip((StudentTMixture(), other), vectors, strict=True)]
+    together = stacked(fits)
+    expected = np.stack([fit.log_density(v) for fit, v in zip(fits, vectors, strict=True)])
+    np.testing.assert_allclose(together.log_density(vectors), expected, rtol=1e-12)
+    assert together.sample(random, 10).shape == (2, 2, 10)
+
+
+def test_fewer_particles_than_components() -> None:
+    """As many components as there are different particles."""
+    random = np.random.default_rng(0)
+    vectors = np.repeat(random.standard_normal((2, 5)), 8, axis=1)
+    fitted = StudentTMixture(components=20).fit(random, vectors, np.full(40, 1 / 40))
+    assert fitted.means.shape == (5 + 1, 2)
+    assert np.all(np.isfinite(fitted.log_density(vectors)))

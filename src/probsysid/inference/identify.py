@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from probsysid._internal.statistics import log_mean_exp
 from probsysid._internal.validation import is_real
 from probsysid.data.record import Record
 from probsysid.inference.argument_checks import Method, check_arguments, checked_initials, checked_records
+from probsysid.inference.confirm import confirm
 from probsysid.inference.map_run import approximate
 from probsysid.inference.mode_search import search_lost_modes
 from probsysid.inference.posterior_from_run import posterior_from_run
@@ -34,16 +36,15 @@ from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.stoppable import stoppable
 from probsysid.posterior.diagnostics.advice import find_doubts
-from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
-from probsysid.posterior.diagnostics.solver_check import SolverCheck, at_level, refine_until_adequate
+from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
+from probsysid.posterior.diagnostics.solver_check import SolverCheck, assess_given, at_level, refine_until_adequate
 from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_process_noise
 from probsysid.posterior.draws import scalars
-from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.posterior.posterior import Posterior
 from probsysid.smc import adaptive_substeps, ibis, pilot
 from probsysid.smc import checkpoint as disk
 from probsysid.smc.adaptive_substeps import MultilevelTarget, first_level
-from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
+from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget, in_words
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
@@ -145,17 +146,17 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
         numbers = [data.numbers[: record.samples] for data, record in zip(target.data, records, strict=True)]
         mark = problem_fingerprint(problem, solver, sampler, options.seed, numbers)
         run, history, error = _run(target, sampler, options, _Checkpoint(path, mark), budget)
-        found = None if error else _assess(run, history, target, sampler, options.seed)
+        found = None if error else _assess(run, history, target, sampler, options.seed, budget)
         if sampler.recover and not (found and found.sampling.trusted):
             found = _recovered(found, run, history, target, sampler, options, budget)
         if found is None and not error:
-            found = _assess(finished(run, target), history, target, sampler, options.seed)
+            found = _assess(finished(run, target), history, target, sampler, options.seed, budget)
             found = found and found.after(
-                f"the budget of {_in_words(sampler)} was spent at {target.describe(run.samples)}"
+                f"the budget of {in_words(sampler)} was spent at {target.describe(run.samples)}"
             )
         if found is None:
             where = target.describe(run.samples)
-            raise error or SamplingError(UNFINISHED.format(budget=_in_words(sampler), where=where))
+            raise error or SamplingError(UNFINISHED.format(budget=in_words(sampler), where=where))
     if not found.sampling.trusted:
         warnings.warn(found.sampling.verdict, SamplingWarning, stacklevel=3)
     theta, weights = found.run.flat_theta, found.run.normalised_weights
@@ -165,11 +166,6 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
     seconds = clock.perf_counter() - began
     posterior = posterior_from_run(found.run, found.history, problem, solver, records, sampler, seconds)
     return replace(posterior, errors=found.errors, doubts=tuple(doubts), sampling=found.sampling, **found.checks)
-
-
-def _in_words(sampler: Sampler) -> str:
-    """The budget."""
-    return f"{sampler.budget:g} sweeps" + ("" if sampler.seconds is None else f" and {sampler.seconds:g} s")
 
 
 class _Assessed(NamedTuple):
@@ -187,16 +183,26 @@ class _Assessed(NamedTuple):
         return self._replace(sampling=replace(self.sampling, course=course))
 
 
-def _assess(run: IBISState, history: History, target: BatchTarget, sampler: Sampler, seed: int) -> _Assessed | None:
+def _assess(
+    run: IBISState, history: History, target: BatchTarget, sampler: Sampler, seed: int, budget: Budget
+) -> _Assessed | None:
     """The checks; None for a run that has not reached the end of the data."""
     if run.samples < target.samples:
         return None
-    checks: dict[str, Any] = {}
+    values = partial(_values, target.problem)
     if target.adaptive:
-        run, found = _adequate(run, history, target, sampler)
+        run, found = _adequate(run, history, target, sampler, budget)
         checks = found._asdict()
-    errors = _one_step_errors(run, target)
-    return _Assessed(run, history, errors, _check_sampling(run, target, seed), checks)
+    whole = target.at(run.level) if target.adaptive else target
+    run, sampling, rejuvenations = confirm(run, whole, sampler, values, seed, budget)
+    if rejuvenations:
+        nothing = np.empty((0, sampler.islands))
+        history.add(StepInfo(nothing, nothing, rejuvenations, run.evidence_by_island))
+    if not target.adaptive:
+        checks = {"check": assess_given(run, target, values(run.flat_theta))}
+    evidence, effective = float(log_mean_exp(run.evidence_by_population)), float(np.median([*sampling.ess.values()]))
+    sampling = replace(sampling, modes=search_lost_modes(run, target, evidence, effective, seed))
+    return _Assessed(run, history, _one_step_errors(run, target), sampling, checks)
 
 
 def _recovered(
@@ -218,7 +224,7 @@ def _recovered(
         return first and first.after("a search for modes, to start again from them, came to no end within the budget")
     history = history.copy()
     history.add(found.as_step(sampler.islands))
-    second = _assess(found.run, history, target, sampler, options.seed)
+    second = _assess(found.run, history, target, sampler, options.seed, budget)
     assert second is not None
     second = second.after(
         f"particles that followed the data were replaced by others, started from {found.origin} ({reason})"
@@ -233,6 +239,11 @@ def _one_step_errors(run: IBISState, target: BatchTarget) -> tuple[np.ndarray, .
     return target.one_step_errors(run.flat_theta, run.normalised_weights)
 
 
+def _values(problem: Problem, theta: np.ndarray) -> dict[str, np.ndarray]:
+    """Scalar quantities by name."""
+    return scalars({name: np.asarray(value) for name, value in problem.space.values(theta).items()})
+
+
 class _Checks(NamedTuple):
     """Fields of the posterior."""
 
@@ -240,14 +251,16 @@ class _Checks(NamedTuple):
     variance_shares: dict[str, dict[str, float]]
 
 
-def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sampler) -> tuple[IBISState, _Checks]:
+def _adequate(
+    run: IBISState, history: History, target: BatchTarget, sampler: Sampler, budget: Budget
+) -> tuple[IBISState, _Checks]:
     """The run at an adequate number of integration steps, its verdict, and where its variance comes from."""
     problem = target.problem
 
     def values(run: IBISState) -> dict[str, np.ndarray]:
-        return scalars({name: np.asarray(value) for name, value in problem.space.values(run.flat_theta).items()})
+        return _values(problem, run.flat_theta)
 
-    adjusted, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values)
+    adjusted, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values, budget)
     nothing = StepInfo(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
     history.add(adaptive_substeps.with_change(nothing, run, adjusted, rejuvenations))
     differences = {"integration": adaptive_substeps.log_ratios(adjusted, finer).ravel()}
@@ -259,23 +272,6 @@ def _adequate(run: IBISState, history: History, target: BatchTarget, sampler: Sa
         differences["model error"] = without - adjusted.log_likelihood.ravel()
     shares = decompose(theta, adjusted.normalised_weights, values(adjusted), differences)
     return adjusted, _Checks(found, shares.to_dict(orient="index"))
-
-
-def _check_sampling(run: IBISState, target: BatchTarget, seed: int) -> SamplingCheck:
-    """Compare the populations with each other, with modes, and with as many fresh draws: one sweep over the data."""
-    space = target.problem.space
-    values = scalars({name: np.asarray(value) for name, value in space.values(run.flat_theta).items()})
-    by_population = {name: value.reshape(run.log_weights.shape) for name, value in values.items()}
-    evidence = run.evidence_by_population
-    agreement = check_populations(by_population, run.log_weights, evidence, run.shared_error)
-    total, effective = float(log_mean_exp(evidence)), float(np.median(list(agreement.ess.values())))
-    agreement = replace(agreement, modes=search_lost_modes(run, target, total, effective, seed))
-    log_target = LogTarget(target.at(run.level) if target.adaptive else target, run.log_weights.size)
-    sample = fitted_sample(run.flat_theta, run.normalised_weights, log_target, np.random.default_rng([seed, 8]))
-    if sample is None:
-        return agreement
-    theta, weights = run.flat_theta, run.normalised_weights
-    return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
 
 
 class _Checkpoint(NamedTuple):

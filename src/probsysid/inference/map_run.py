@@ -8,7 +8,7 @@ say how close the approximation is.
 import time as clock
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from probsysid._internal.errors import ModelWarning, SamplingError, SamplingWarning
 from probsysid._internal.statistics import effective_sample_size, log_mean_exp, log_sum_exp
+from probsysid.inference.mode_search import PORTION_COST
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.progress import Notices
 from probsysid.posterior.diagnostics.advice import find_doubts
@@ -29,11 +30,13 @@ from probsysid.posterior.map import NO_START, STARTS, cheap_target, estimate, se
 from probsysid.posterior.modes import Mode, polish
 from probsysid.posterior.posterior import Posterior
 from probsysid.smc.adaptive_substeps import FINEST
+from probsysid.smc.budget import Budget, in_words
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
 from probsysid.smc.proposals import MixtureDensity
 from probsysid.targets.batch_target import BatchTarget
+from probsysid.targets.integrators import has_pilot
 
 PRIOR_DRAWS = 2048
 """Among which searches start."""
@@ -54,9 +57,12 @@ def approximate(target: BatchTarget, sampler: Sampler, seed: int, progress: bool
     """Laplace's approximation of the target's posterior, as equally weighted draws."""
     began = clock.perf_counter()
     with Notices(progress) as say:
-        found = _approximated(target, sampler.particles, seed, say)
+        meter = _Meter(Budget.of(sampler.budget, sampler.seconds, sampler.particles, target.samples), target.samples)
+        found = _approximated(target, sampler.particles, seed, say, meter)
         say("checking the approximation")
         check = _check(found, target)
+        if meter.stopped:
+            check = replace(check, course=f"the budget of {in_words(sampler)} was spent before the search had ended")
         finest = target.at(found.level) if target.adaptive else target
         even = np.full(found.theta.shape[1], 1 / found.theta.shape[1])
         errors = finest.one_step_errors(found.theta, even)
@@ -75,6 +81,27 @@ def approximate(target: BatchTarget, sampler: Sampler, seed: int, progress: bool
     )
 
 
+@dataclass
+class _Meter:
+    """What the approximation has cost, in evaluations with the filter, against what it may."""
+
+    budget: Budget
+    samples: int
+    counted: list[tuple[LogTarget, float]] = field(default_factory=list)
+    """Targets, and how many of their evaluations cost as much as one with the filter."""
+    stopped: bool = False
+
+    def count(self, target: LogTarget, price: float = 1.0) -> LogTarget:
+        """The target, whose evaluations count from now on."""
+        self.counted.append((target, price))
+        return target
+
+    def go_on(self) -> bool:
+        self.budget.spent = self.samples * sum(target.work / price for target, price in self.counted)
+        self.stopped = self.stopped or self.budget.is_spent
+        return not self.stopped
+
+
 class _Approximation(NamedTuple):
     """Modes, and draws of the mixture of their Gaussians."""
 
@@ -88,18 +115,18 @@ class _Approximation(NamedTuple):
     """Evaluations with the filter."""
 
 
-def _approximated(target: BatchTarget, count: int, seed: int, say: Say) -> _Approximation:
+def _approximated(target: BatchTarget, count: int, seed: int, say: Say, meter: _Meter) -> _Approximation:
     random = np.random.default_rng([seed, 12])
     prior = np.asarray(target.sample_prior(jax.random.key(seed), max(PRIOR_DRAWS, count)))
     say(f"searching for modes from {STARTS} starts among {prior.shape[1]} prior draws")
-    modes = _searched(target, prior, count)
+    modes = _searched(target, prior, count, meter)
     level, work = 0, 0.0
     if target.adaptive:
         say("finding the number of integration steps")
-        level, work = _adequate_level(target, _mixture(modes).sample(random, count))
-    own = LogTarget(target.at(level) if target.adaptive else target, count)
+        level, work = _adequate_level(target, _mixture(modes).sample(random, count), meter)
+    own = meter.count(LogTarget(target.at(level) if target.adaptive else target, count))
     say(f"polishing {len(modes)} mode{'s' * (len(modes) > 1)} with the filter")
-    modes = _relevant(polish(own, modes))
+    modes = _relevant(polish(own, modes, go_on=meter.go_on))
     density = _mixture(modes)
     theta = density.sample(random, count)
     log_target = own(theta)
@@ -111,14 +138,18 @@ def _approximated(target: BatchTarget, count: int, seed: int, say: Say) -> _Appr
     return _Approximation(modes, theta, log_target, density.log_density(theta), level, integration, work + own.work)
 
 
-def _searched(target: BatchTarget, prior: np.ndarray, count: int) -> list[Mode]:
+def _searched(target: BatchTarget, prior: np.ndarray, count: int, meter: _Meter) -> list[Mode]:
     """Modes of the cheap likelihood; where steps are automatic, with as many as it needs there."""
+    price = PORTION_COST if has_pilot(target.problem) else 1.0
     if not target.adaptive:
-        return _relevant(search(cheap_target(target, count), prior))
+        cheap = meter.count(cheap_target(target, count), price)
+        return _relevant(search(cheap, prior, go_on=meter.go_on))
     for level in range(FIRST_LEVEL, FINEST + 1, 2):
-        cheap, finer = (cheap_target(target.at(each), count) for each in (level, level + 1))
-        modes = search(cheap, prior)
+        cheap, finer = (meter.count(cheap_target(target.at(each), count), price) for each in (level, level + 1))
+        modes = search(cheap, prior, go_on=meter.go_on)
         if modes and abs(float(finer(modes[0].theta[:, None])[0]) - modes[0].log_density) < ACCURATE:
+            break
+        if not meter.go_on():
             break
     return _relevant(modes)
 
@@ -139,13 +170,13 @@ def _mixture(modes: Sequence[Mode]) -> MixtureDensity:
     return MixtureDensity(shares, np.stack([m.theta for m in modes]), np.stack([m.factor for m in modes]), None)
 
 
-def _adequate_level(target: BatchTarget, theta: np.ndarray) -> tuple[int, float]:
+def _adequate_level(target: BatchTarget, theta: np.ndarray, meter: _Meter) -> tuple[int, float]:
     """The coarsest level at which a finer one changes nothing that matters, and the evaluations that this took."""
     count = theta.shape[1]
     level, work = FIRST_LEVEL, count * 2.0**FIRST_LEVEL
-    values = LogTarget(target.at(level), count)(theta)
-    while level < FINEST:
-        finer = LogTarget(target.at(level + 1), count)(theta)
+    values = meter.count(LogTarget(target.at(level), count))(theta)
+    while level < FINEST and meter.go_on():
+        finer = meter.count(LogTarget(target.at(level + 1), count))(theta)
         work += count * 2.0 ** (level + 1)
         if _compared(target, theta, values, finer, level).adequate:
             break

@@ -30,7 +30,7 @@ from probsysid.targets.integrators import has_pilot
 SHARE = 0.05
 """Of the run's cost."""
 
-PILOT_COST = 4.0
+PORTION_COST = 4.0
 """Evaluations of the pilot, tens of points at a time, at the price of one of the filter's."""
 
 LEAST = 4096.0
@@ -68,7 +68,7 @@ def search_lost_modes(
     if not has_pilot(target.problem):
         return ModeCheck(skipped="there is no cheap likelihood of a model with process noise")
     evaluations = run.work / target.samples
-    allowed = max(SHARE * PILOT_COST * evaluations, LEAST)
+    allowed = max(SHARE * PORTION_COST * evaluations, LEAST)
     dimension, count = len(run.theta), run.log_weights.size
     screened = min(count, int(SCREENED * allowed))
     if allowed < screened + FIRST_STEPS * (dimension * (dimension + 1) + TRIALS):
@@ -86,7 +86,7 @@ def search_lost_modes(
         lost=_verified(found, run, own, space, log_evidence, effective, seed),
         starts=starts,
         unfinished=sum(not mode.converged for mode in modes),
-        price=(pilot.work / PILOT_COST + own.work) / max(evaluations, 1.0),
+        price=(pilot.work / PORTION_COST + own.work) / max(evaluations, 1.0),
         seconds=clock.perf_counter() - began,
     )
 

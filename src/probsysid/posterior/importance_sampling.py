@@ -20,7 +20,7 @@ from probsysid._internal.errors import InputError, SamplingError
 from probsysid._internal.statistics import effective_sample_size, ess_of_weights, log_mean_exp, log_sum_exp
 from probsysid._internal.validation import check_seed, is_whole
 from probsysid.parallel.executor import Executor
-from probsysid.posterior.diagnostics.sampling_check import check_populations
+from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations
 from probsysid.posterior.diagnostics.solver_check import UNRELIABLE, smoothed
 from probsysid.posterior.draws import scalars
 from probsysid.posterior.qmc import quasi_random
@@ -123,7 +123,7 @@ def _with_draws(
         weights=weights,
         evidence_by_population=evidence,
         shared_error=0.0,
-        sampling=check_populations(by_part, logs, evidence),
+        sampling=_judged(posterior, check_populations(by_part, logs, evidence), shape, float(log_mean_exp(evidence))),
         settings=replace(
             settings,
             particles=count,
@@ -132,6 +132,13 @@ def _with_draws(
             sweeps=(settings.sweeps * len(posterior.weights) + work) / count,
         ),
     )
+
+
+def _judged(posterior: "Posterior", draws: SamplingCheck, shape: float, log_evidence: float) -> SamplingCheck:
+    """The verdict on refined draws: theirs, and that on the particles that they were fitted to."""
+    if posterior.sampling is None:
+        return replace(draws, before="they were not checked")
+    return posterior.sampling.refined(draws, shape, log_evidence)
 
 
 def _weights(ratios: np.ndarray) -> tuple[np.ndarray, float]:

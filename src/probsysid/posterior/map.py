@@ -4,6 +4,7 @@ The mode is that of the density in unconstrained coordinates, in which the poste
 approximation is made.  (A mode moves when coordinates change; means and quantiles mean the same in all.)
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -84,12 +85,13 @@ def search(
     prior: Points,
     particles: Float[np.ndarray, "dimension particle"] | None = None,
     starts: int = STARTS,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> list[Mode]:
-    """Modes reached from peaks among prior draws and from the best particle, best first."""
+    """Modes reached from peaks among prior draws and from the best particle, best first; as far as `go_on` allows."""
     begin = [peaks(prior, objective(prior), starts)]
     if particles is not None:
         begin.append(particles[:, [int(np.argmax(objective(particles)))]])
-    return find_modes(objective, np.hstack(begin), FIRST_WIDTH * prior.std(axis=1))
+    return find_modes(objective, np.hstack(begin), FIRST_WIDTH * prior.std(axis=1), go_on=go_on)
 
 
 def estimate(mode: Mode, space: ParameterSpace, shift: float = 0.0) -> MAPEstimate:

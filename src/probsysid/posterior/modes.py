@@ -112,7 +112,9 @@ def find_modes(
     )
 
 
-def polish(objective: Objective, modes: Sequence[Mode], iterations: int = MORE) -> list[Mode]:
+def polish(
+    objective: Objective, modes: Sequence[Mode], iterations: int = MORE, go_on: Callable[[], bool] = lambda: True
+) -> list[Mode]:
     """The modes of an objective close to those of a similar one, from there and from its curvature."""
     if not modes:
         return []
@@ -122,7 +124,7 @@ def polish(objective: Objective, modes: Sequence[Mode], iterations: int = MORE) 
         for mode, value in zip(modes, values, strict=True)
         if np.isfinite(value)
     ]
-    return _searched(objective, begun, iterations, lambda: True, near=True)
+    return _searched(objective, begun, iterations, go_on, near=True)
 
 
 def _searched(

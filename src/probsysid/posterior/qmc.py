@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid.smc.proposals import Density, MixtureDensity
+from probsysid.smc.scaled import ScaledDensity
 from probsysid.smc.transport import CurvedDensity
 
 BITS = 30
@@ -25,11 +26,14 @@ def uniforms(random: np.random.Generator, dimension: int, count: int) -> Float[n
 
 
 def quasi_random(density: Density, random: np.random.Generator, count: int) -> Float[np.ndarray, "dimension draw"]:
-    """Draws from a mixture, straight or curved.  Two coordinates of a point give the component and the chi-square
-    variate, the others the normal variates."""
+    """Draws from a mixture, straight, curved or scaled.  Two coordinates of a point give the component and the
+    chi-square variate, the others the normal variates."""
     if isinstance(density, CurvedDensity):
         with np.errstate(over="ignore", invalid="ignore"):
             return density.mapping.bend(quasi_random(density.mixture, random, count))
+    if isinstance(density, ScaledDensity):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return density.mapping.scale(quasi_random(density.mixture, random, count))
     assert isinstance(density, MixtureDensity)
     return _of_mixture(density, random, count)
 

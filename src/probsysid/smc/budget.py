@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from probsysid.smc.options import Sampler
+
 PILOT_COST = 8.0
 """Evaluations of the pilot at the price of one of the target itself: Runge-Kutta steps for one of the filter's, with
 small states (docs/performance.md)."""
@@ -55,6 +57,10 @@ class Budget:
     def spend(self, evaluations: float) -> None:
         """Count evaluations; raise where there are too many."""
         self.spent += evaluations
+        self.check()
+
+    def check(self) -> None:
+        """Raise where it is spent."""
         if self.is_spent:
             raise BudgetSpent
 
@@ -106,3 +112,8 @@ class MeteredTarget:
 
     def cost(self, stop: int) -> int:
         return self.target.cost(stop)
+
+
+def in_words(sampler: Sampler) -> str:
+    """What a sampler may cost."""
+    return f"{sampler.budget:g} sweeps" + ("" if sampler.seconds is None else f" and {sampler.seconds:g} s")

@@ -31,6 +31,9 @@ from probsysid.smc.target import Target, sweep_by_advance
 SHORTEST = 8
 """Samples processed at once right after a rejuvenation; doubled as long as the weights stay even."""
 
+AGAIN = 1000
+"""Seeds of rejuvenations after the last sample are counted from here: tempering takes fewer steps."""
+
 
 class StepInfo(NamedTuple):
     """What one call of `step` did, sample by sample."""
@@ -239,6 +242,18 @@ def _rejuvenated(run: IBISState, proposals: ProposalEvidence, sampler: Sampler, 
         work=run.work + work,
         shared_error=run.shared_error if found is product else 0.0,
     )
+
+
+def move_again(run: IBISState, target: Target, sampler: Sampler, turn: int) -> tuple[IBISState, Rejuvenation]:
+    """Resample and move the particles once more, at the posterior given all samples so far; `turn` tells apart several
+    such rejuvenations."""
+    batch = ParticleBatch(run.theta, run.log_likelihood, np.zeros_like(run.log_likelihood), run.state)
+    seeds = (run.seed, run.samples, AGAIN + turn)
+    batch, info, proposals = rejuvenate(batch, run.log_weights, target, sampler, run.samples - 1, 1.0, seeds)
+    before = float(log_mean_exp(run.evidence_by_population))
+    run = _rejuvenated(run, proposals, sampler, info.work)
+    run = replace(run, theta=batch.theta, state=batch.state, log_likelihood=batch.likelihood - batch.energy)
+    return run, info._replace(correction=float(log_mean_exp(run.evidence_by_population)) - before)
 
 
 def _refilled(

@@ -22,6 +22,7 @@ from probsysid.smc.proposals import (
     moments,
     stacked,
 )
+from probsysid.smc.scaled import Scaled
 from probsysid.smc.transport import BestFit
 
 
@@ -170,9 +171,13 @@ class FittedMoves:
         return self.move.stacked(self.of_populations)
 
 
-DEFAULT = IndependentMH(MomentMatchedT(), otherwise=IndependentMH(BestFit(), otherwise=RandomWalk()), least=0.3)
-"""Moment-matched Student-t; where that fits poorly, a Student-t mixture, straight or curved; a random walk where that
-does, too."""
+DEFAULT = IndependentMH(
+    BestFit((MomentMatchedT(), Scaled(MomentMatchedT())), many=None),
+    otherwise=IndependentMH(BestFit(), otherwise=RandomWalk()),
+    least=0.3,
+)
+"""Moment-matched Student-t, scaled where the particles form a funnel; where that fits poorly, a Student-t mixture,
+straight, curved or scaled; a random walk where that does, too."""
 
 PAPER = IndependentMH(MomentMatchedT(degrees=None, defensive=0.0))
 """Gaussian on the weighted moments."""

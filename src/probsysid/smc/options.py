@@ -9,6 +9,7 @@ from probsysid.smc import moves
 from probsysid.smc.moves import IndependentMH, Move, RandomWalk
 from probsysid.smc.proposals import MomentMatchedT, StudentTMixture, WideAxesT
 from probsysid.smc.resampling import SCHEMES, Multinomial, Resampling, Systematic
+from probsysid.smc.scaled import Scaled
 from probsysid.smc.transport import BestFit, Curved
 
 MOVES: dict[str, Move] = {
@@ -18,7 +19,7 @@ MOVES: dict[str, Move] = {
     "mixture": IndependentMH(StudentTMixture()),
     "random-walk": RandomWalk(),
 }
-PROPOSALS = (MomentMatchedT, WideAxesT, StudentTMixture, Curved, BestFit)
+PROPOSALS = (MomentMatchedT, WideAxesT, StudentTMixture, Curved, Scaled, BestFit)
 ALGORITHMS = (IndependentMH, RandomWalk, *PROPOSALS, *map(type, SCHEMES.values()))
 """Classes that settings are made of; objects of other classes are code of the user."""
 

@@ -26,6 +26,9 @@ SHRINKAGE = 2.0
 """Particles per dimension that the covariance pooled over components counts for in that of each component: keeps one
 off single particles, however narrow the modes are."""
 
+SEEDED = 3
+"""Particles of which the one that lies best becomes the first centre of a component."""
+
 
 class DegenerateParticles(ValueError):
     """The particles do not span the space: no distribution can be fitted to them."""
@@ -46,8 +49,7 @@ class MixtureDensity:
     @property
     def numbers(self) -> int:
         """Numbers that were fitted: those of the components' shares, means and triangular factors."""
-        components, dimension = self.means.shape[-2:]
-        return components * (1 + dimension + dimension * (dimension + 1) // 2)
+        return _mixture_numbers(*self.means.shape[-2:])
 
     def sample(self, random: np.random.Generator, count: int) -> Vectors:
         """Independent draws."""
@@ -87,6 +89,10 @@ class MixtureDensity:
     @cached_property
     def _inverses(self) -> Float[np.ndarray, "*population component dimension dimension"]:
         return np.linalg.inv(self.factors)
+
+
+def _mixture_numbers(components: int, dimension: int) -> int:
+    return components * (1 + dimension + dimension * (dimension + 1) // 2)
 
 
 def _component_products(
@@ -142,9 +148,10 @@ class EqualMixture:
 
 
 def stacked(densities: Sequence["Density"]) -> "Density":
-    """Distributions of one family, one for each population, as one: mixtures are computed together."""
+    """Distributions, one for each population, as one: mixtures with as many components are computed together."""
     mixtures = [density for density in densities if isinstance(density, MixtureDensity)]
-    if len(mixtures) < len(densities):
+    kinds = {(mixture.means.shape, mixture.degrees) for mixture in mixtures}
+    if len(mixtures) < len(densities) or len(kinds) > 1:
         return StackedDensities(densities)
     return MixtureDensity(
         np.stack([mixture.shares for mixture in mixtures]),
@@ -288,6 +295,10 @@ class StudentTMixture:
 
     name: ClassVar[str] = "Student-t mixture"
 
+    def numbers(self, dimension: int) -> int:
+        """That are fitted."""
+        return _mixture_numbers(self.components, dimension)
+
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> MixtureDensity:
         mean, covariance = moments(vectors, weights)
         factor = cholesky(covariance)
@@ -309,12 +320,12 @@ class StudentTMixture:
         There, products of coordinates are of order one: log densities of all components are one matrix product with
         them, and so are the moments.
         """
-        dimension, count = white.shape
+        dimension = len(white)
         monomials = _Monomials(dimension)
         features = monomials.of(white)
-        centres = white[:, random.choice(count, self.components, p=weights)].T
-        covariances = np.broadcast_to(0.5 * np.eye(dimension), (self.components, dimension, dimension))
-        shares = np.full(self.components, 1 / self.components)
+        centres, variance = _spread_out(random, white, weights, self.components)
+        covariances = np.broadcast_to(variance * np.eye(dimension), (len(centres), dimension, dimension))
+        shares = np.full(len(centres), 1 / len(centres))
         size, prior = ess_of_weights(weights), SHRINKAGE * dimension
         for _ in range(self.iterations):
             logs = monomials.log_gaussians(shares, centres, covariances) @ features
@@ -328,6 +339,25 @@ class StudentTMixture:
             counts = (size * shares)[:, None, None]
             covariances = (counts * own + prior * pooled) / (counts + prior)
         return shares, centres, covariances
+
+
+def _spread_out(
+    random: np.random.Generator, white: Vectors, weights: Weights, count: int
+) -> tuple[Float[np.ndarray, "component dimension"], float]:
+    """Particles far from each other, at most `count`, and the variance along an axis around the nearest of them.
+
+    Greedy k-means++ (Arthur and Vassilvitskii 2007): each is the best of a few that are drawn in proportion to weight
+    times squared distance from those before, so that no narrow mode is left out.
+    """
+    chosen = [int(random.choice(white.shape[1], p=weights))]
+    distances = np.sum((white - white[:, chosen]) ** 2, axis=0)
+    while len(chosen) < count and (far := weights * distances).sum() > 0:
+        drawn = random.choice(white.shape[1], SEEDED, p=far / far.sum())
+        shorter = np.minimum(distances, np.sum((white[:, None, :] - white[:, drawn, None]) ** 2, axis=0))
+        best = int(np.argmin(shorter @ weights))
+        chosen.append(int(drawn[best]))
+        distances = shorter[best]
+    return white[:, chosen].T, max(float(distances @ weights) / len(white), JITTER)
 
 
 class _Monomials:

@@ -9,7 +9,6 @@ Transport map accelerated Markov chain Monte Carlo.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -25,6 +24,7 @@ from probsysid.smc.proposals import (
     Weights,
     moments,
 )
+from probsysid.smc.scaled import Scaled
 
 PER_TERM = 8
 """Effective particles per term of a regression: with fewer, products of shorter axes are left out."""
@@ -180,26 +180,42 @@ class Curved:
         return CurvedDensity(mapping, self.family.fit(random, straight, weights))
 
 
+MANY = StudentTMixture(components=20)
+"""For many narrow modes, such as a frequency has with its aliases."""
+
+
 @dataclass(frozen=True)
 class BestFit:
     """Of several families, the one under which the particles are most likely (Akaike's criterion).
 
     Args:
         families: those to choose from.
+        many: one more with many components, for as many particles as there are numbers to fit; None for none.
     """
 
-    families: tuple[Proposal, ...] = (StudentTMixture(), Curved(MomentMatchedT()), Curved(StudentTMixture()))
+    families: tuple[Proposal, ...] = (
+        StudentTMixture(),
+        Curved(MomentMatchedT()),
+        Curved(StudentTMixture()),
+        Scaled(MomentMatchedT()),
+        Scaled(StudentTMixture()),
+    )
+    many: StudentTMixture | None = MANY
 
-    name: ClassVar[str] = "best-fitting mixture"
+    @property
+    def name(self) -> str:
+        return "best-fitting mixture" if self == BestFit() else " or ".join(family.name for family in self.families)
 
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Density:
-        fits, failures = [], []
-        for family in self.families:
+        fits, failures, size = [], [], ess_of_weights(weights)
+        families = self.families
+        if self.many is not None and self.many.numbers(len(vectors)) <= size:
+            families = (*families, self.many)
+        for family in families:
             try:
                 fits.append(family.fit(random, vectors, weights))
             except DegenerateParticles as error:
                 failures.append(error)
         if not fits:
             raise failures[0]
-        size = ess_of_weights(weights)
         return max(fits, key=lambda fit: float(weights @ fit.log_density(vectors)) - fit.numbers / size)

@@ -137,7 +137,7 @@ def _posterior(
 
 def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Posterior, say: Say) -> CandidateResult:
     """Solver check, states and free runs of a posterior; a step that fails is reported and the others continue."""
-    if posterior.records and not posterior.verdict:
+    if posterior.records and posterior.variance_shares is None:
         say(f"checking the integration of {candidate.name}")
         checked = _attempt(posterior.checked)
         posterior = checked if isinstance(checked, Posterior) else posterior

@@ -12,7 +12,7 @@ A Laplace approximation, which is not sampled at all, is a state of its own: nei
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -66,6 +66,11 @@ class FreshDraws:
         return self.pareto_shape < UNRELIABLE
 
     @property
+    def least_p(self) -> float:
+        """Of the three."""
+        return min(self.mean_p, self.spread_p, self.evidence_p)
+
+    @property
     def contradictions(self) -> tuple[str, ...]:
         """What the draws contradict, in words."""
         found = {"means": self.mean_p, "standard deviations": self.spread_p, "log evidence": self.evidence_p}
@@ -86,6 +91,8 @@ class LaplaceCheck:
     """Log evidence from the weights; the approximation has its own."""
     converged: bool = True
     """Whether the search for the mode came to its end."""
+    refined: bool = False
+    """Whether its draws were replaced by others, weighted by the target."""
 
     @property
     def close(self) -> bool:
@@ -96,7 +103,8 @@ class LaplaceCheck:
     def verdict(self) -> str:
         """One sentence."""
         around = "the mode" if self.modes == 1 else f"{self.modes} modes"
-        name = f"Laplace approximation around {around}, not sampled"
+        done = "refined by weighted draws" if self.refined else "not sampled"
+        name = f"Laplace approximation around {around}, {done}"
         weights = (
             f"importance weights of its draws have a Pareto shape of {self.pareto_shape:.2g}, {self.effective:.0f} of "
             f"{self.draws} are effective, and the log evidence from them is {self.weighted_evidence:.2f}"
@@ -127,6 +135,8 @@ class SamplingCheck:
     """What a search for modes found; None where there was none, as for refined draws."""
     laplace: LaplaceCheck | None = None
     """How close a Laplace approximation is; None where the posterior was sampled."""
+    before: str = ""
+    """What speaks against the particles that refined draws were fitted to: draws cannot know what they all miss."""
 
     @property
     def trusted(self) -> bool:
@@ -164,14 +174,35 @@ class SamplingCheck:
             found.append(f"fresh draws could not confirm the particles (Pareto shape {self.fresh.pareto_shape:.2g})")
         if self.fresh is not None and self.fresh.contradictions:
             found.append(f"fresh draws contradict the {' and the '.join(self.fresh.contradictions)}")
+        if self.before:
+            found.append(f"the particles that draws were refined from were not to be trusted ({self.before})")
         return (*found, *(self.modes.reasons if self.modes is not None else ()))
+
+    def refined(self, draws: "SamplingCheck", pareto_shape: float, log_evidence: float) -> "SamplingCheck":
+        """Of weighted draws in place of the particles that this one is about: `draws` compares parts of them.
+
+        What was found out about the particles stays: draws are fitted to them and miss what they miss.  A Laplace
+        approximation stays one.
+        """
+        effective = min(draws.ess.values())
+        laplace = self.laplace and replace(
+            self.laplace,
+            draws=draws.particles,
+            pareto_shape=pareto_shape,
+            effective=effective,
+            weighted_evidence=log_evidence,
+            refined=True,
+        )
+        reasons = () if self.laplace is not None else replace(self, modes=None, before="").reasons
+        before = "; ".join([self.before] * bool(self.before) + [*reasons])
+        return replace(draws, modes=self.modes, laplace=laplace, before=before, course=self.course)
 
     @property
     def verdict(self) -> str:
         """One sentence."""
-        if self.laplace is not None:
-            return self.laplace.verdict
         tried = f" {self.course[:1].upper()}{self.course[1:]}." if self.course else ""
+        if self.laplace is not None:
+            return self.laplace.verdict + tried
         if self.reasons:
             return f"the sampling is not to be trusted: {'; '.join(self.reasons)}.{tried} {self._advice}"
         return self._agreement + tried

@@ -14,12 +14,15 @@ import numpy as np
 from probsysid._internal.errors import SamplingError
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior import psis
+from probsysid.posterior.diagnostics.variance_decomposition import log_likelihood
 from probsysid.smc import adaptive_substeps
 from probsysid.smc.adaptive_substeps import LevelEvaluation, MultilevelTarget
+from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
 from probsysid.smc.weights import normalise
+from probsysid.targets.batch_target import BatchTarget
 
 NEGLIGIBLE = 0.25
 """Posterior standard deviations by which a mean may move, and relative change that a spread may have."""
@@ -69,6 +72,16 @@ def assess(run: IBISState, finer: LevelEvaluation, values: dict[str, np.ndarray]
     return compare(run.normalised_weights, ratios, values, 2**run.level, 2 ** (run.level + 1))
 
 
+def assess_given(run: IBISState, target: BatchTarget, values: dict[str, np.ndarray]) -> SolverCheck:
+    """The same where the number of steps was given: one sweep with twice as many."""
+    steps = target.solver.steps
+    finer = replace(target.solver, substeps=2 * steps)
+    found = log_likelihood(target.problem, finer, target.records, run.flat_theta, target.executor)
+    with np.errstate(invalid="ignore"):
+        ratios = found - run.log_likelihood.ravel()
+    return compare(run.normalised_weights, np.where(np.isnan(ratios), -np.inf, ratios), values, steps, 2 * steps)
+
+
 def compare(
     weights: np.ndarray, ratios: np.ndarray, values: Mapping[str, np.ndarray], substeps: int, finer: int
 ) -> SolverCheck:
@@ -101,12 +114,18 @@ def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def refine_until_adequate(
-    run: IBISState, target: MultilevelTarget, sampler: Sampler, values: Callable[[IBISState], dict[str, np.ndarray]]
+    run: IBISState,
+    target: MultilevelTarget,
+    sampler: Sampler,
+    values: Callable[[IBISState], dict[str, np.ndarray]],
+    budget: Budget | None = None,
 ) -> tuple[IBISState, SolverCheck, LevelEvaluation, tuple[Rejuvenation, ...]]:
-    """The run at an adequate level, or at the finest, with the last comparison and the rejuvenations on the way.
+    """The run at an adequate level, or at the finest that the budget allows, with the last comparison and the
+    rejuvenations on the way.
 
     `values` maps a run to its scalar quantities by name.
     """
+    metered = MeteredTarget(target, budget or Budget(np.inf))
     rejuvenations: tuple[Rejuvenation, ...] = ()
     while True:
         run, finer = adaptive_substeps.compute(run, target, run.level + 1)
@@ -114,8 +133,9 @@ def refine_until_adequate(
         if found.adequate or run.level == adaptive_substeps.FINEST:
             return run, found, finer, rejuvenations
         try:
-            run, more = adaptive_substeps.switch_level(run, target, finer, run.level + 1, sampler)
-        except SamplingError:  # no particle survives at the finer level: keep this one, with its verdict
+            metered.budget.check()
+            run, more = adaptive_substeps.switch_level(run, metered, finer, run.level + 1, sampler)
+        except (SamplingError, BudgetSpent):  # no particle survives at the finer level: keep this one, with its verdict
             return run, found, finer, rejuvenations
         rejuvenations += more
 

@@ -1,0 +1,76 @@
+"""The verdict on the sampling, and further moves where fresh draws raise doubts.
+
+Fresh draws that differ from the particles as they would by chance in one of a hundred runs, or whose weights have a
+rather heavy tail, do not make a run bad: particles may not have been moved since their weights became uneven, or a part
+of the posterior is only just being found.  Moving the particles again, a few sweeps, tells: fresh draws are compared
+with the new ones.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from probsysid._internal.errors import SamplingError
+from probsysid._internal.statistics import log_mean_exp
+from probsysid.posterior.diagnostics.sampling_check import FreshDraws, SamplingCheck, check_populations, compare_fresh
+from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
+from probsysid.smc import ibis
+from probsysid.smc import weights as w
+from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
+from probsysid.smc.ibis import IBISState
+from probsysid.smc.options import Sampler
+from probsysid.smc.rejuvenate import Rejuvenation
+
+TURNS = 5
+"""Times that particles are moved again at most."""
+
+DOUBTFUL = 0.01
+"""Probability of a chance difference below which the particles are moved again, ..."""
+TAIL = 0.4
+"""... and the Pareto shape from which on: 0.5 is where the variance of weights becomes infinite."""
+
+Values = Callable[[np.ndarray], dict[str, np.ndarray]]
+"""Scalar quantities by name, of particles as columns."""
+
+
+def confirm(
+    run: IBISState, target: Any, sampler: Sampler, values: Values, seed: int, budget: Budget
+) -> tuple[IBISState, SamplingCheck, tuple[Rejuvenation, ...]]:
+    """The run, moved further where that is called for, what the checks say of it, and the rejuvenations.
+
+    Nothing is moved where the sampler is not to recover, or the budget is spent.
+    """
+    rejuvenations: list[Rejuvenation] = []
+    found = check(run, target, values, seed)
+    try:
+        while sampler.recover and len(rejuvenations) < TURNS and _doubtful(found.fresh) and _alive(run):
+            moved, info = ibis.move_again(run, MeteredTarget(target, budget), sampler, len(rejuvenations))
+            found = check(moved, target, values, seed)
+            run = moved
+            rejuvenations.append(info)
+    except (BudgetSpent, SamplingError):
+        pass
+    return run, found, tuple(rejuvenations)
+
+
+def check(run: IBISState, target: Any, values: Values, seed: int) -> SamplingCheck:
+    """Compare the populations with each other, and with as many fresh draws: one sweep over the data."""
+    theta, weights, evidence = run.flat_theta, run.normalised_weights, run.evidence_by_population
+    by_population = {name: value.reshape(run.log_weights.shape) for name, value in values(theta).items()}
+    agreement = check_populations(by_population, run.log_weights, evidence, run.shared_error)
+    log_target = LogTarget(target, run.log_weights.size)
+    sample = fitted_sample(theta, weights, log_target, np.random.default_rng([seed, 8]))
+    if sample is None:
+        return agreement
+    total = float(log_mean_exp(evidence))
+    return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
+
+
+def _doubtful(fresh: FreshDraws | None) -> bool:
+    return fresh is not None and (fresh.pareto_shape >= TAIL or fresh.least_p < DOUBTFUL)
+
+
+def _alive(run: IBISState) -> bool:
+    return bool(np.all(w.alive(run.log_weights)))

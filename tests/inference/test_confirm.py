@@ -1,0 +1,122 @@
+"""Fresh draws that raise doubts, and the moves that follow."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from probsysid import Sampler
+from probsysid._internal.statistics import log_mean_exp
+from probsysid.inference.confirm import check, confirm
+from probsysid.smc import ibis
+from probsysid.smc.budget import Budget
+from probsysid.smc.ibis import IBISState
+from tests.smc.conjugate import EnergyTarget, Regression
+
+WIDTH = 1.5
+SAMPLER = Sampler(particles=1024, move="student")
+"""Ellipsoids only: they miss the neck of a funnel."""
+
+
+def log_normal(theta: np.ndarray, sd: np.ndarray | float) -> np.ndarray:
+    return np.sum(-0.5 * (theta / sd) ** 2 - np.log(sd * np.ones_like(theta)) - 0.5 * np.log(2 * np.pi), axis=0)
+
+
+def funnel() -> EnergyTarget:
+    """Log scale v ~ N(0, WIDTH^2), four coordinates with standard deviation exp(v / 2), as the posterior of a Gaussian
+    prior and 16 equal samples: the evidence is one."""
+
+    def energy(theta: np.ndarray, sample: int) -> np.ndarray:
+        density = log_normal(theta[:1], WIDTH) + log_normal(theta[1:], np.exp(np.clip(theta[:1] / 2, -300, 300)))
+        return (log_normal(theta, 3.0) - density) / 16
+
+    draw = lambda key, count: 3.0 * jax.random.normal(key, (5, count))  # noqa: E731
+    return EnergyTarget(energy, draw, lambda theta: log_normal(np.asarray(theta), 3.0), 16)
+
+
+def values(theta: np.ndarray) -> dict[str, np.ndarray]:
+    return {f"theta{k}": value for k, value in enumerate(theta)}
+
+
+def sampled(target: EnergyTarget, sampler: Sampler, seed: int) -> IBISState:
+    run = ibis.start(target, sampler, seed)
+    while run.samples < target.samples:
+        run, _ = ibis.step(run, target, sampler)
+    return run
+
+
+@pytest.fixture(scope="module")
+def missed() -> IBISState:
+    """A run whose populations agree and have all missed the neck: 4.8 % of the mass lie below v = -2.5."""
+    run = sampled(funnel(), SAMPLER, 0)
+    assert run.normalised_weights @ (run.flat_theta[0] < -2.5) < 0.01
+    return run
+
+
+def test_what_all_populations_miss_raises_doubts(missed: IBISState) -> None:
+    found = check(missed, funnel(), values, 0)
+    assert min(found.ess.values()) > 25
+    assert found.fresh is not None
+    assert found.fresh.least_p < 0.01 or found.fresh.pareto_shape >= 0.4
+
+
+def test_particles_are_moved_until_draws_confirm_them(missed: IBISState) -> None:
+    sampler = Sampler(particles=1024)
+    run, found, rejuvenations = confirm(missed, funnel(), sampler, values, 0, Budget(np.inf))
+    assert len(rejuvenations) >= 1
+    assert found.trusted
+    below = run.normalised_weights @ (run.flat_theta[0] < -2.5)
+    # moves accept two thirds, so that nearly every particle is a new draw: a binomial share of 0.048
+    assert abs(below - 0.0478) < 4 * np.sqrt(0.0478 / 1024)
+    assert abs(float(log_mean_exp(run.evidence_by_population))) < 4 * found.evidence_error
+
+
+def test_nothing_is_moved_where_the_sampler_does_not_recover(missed: IBISState) -> None:
+    run, _, rejuvenations = confirm(missed, funnel(), replace(SAMPLER, recover=False), values, 0, Budget(np.inf))
+    assert run is missed
+    assert rejuvenations == ()
+
+
+def test_nothing_is_moved_without_a_budget(missed: IBISState) -> None:
+    spent = Budget(1.0)
+    run, found, rejuvenations = confirm(missed, funnel(), SAMPLER, values, 0, spent)
+    assert run is missed and rejuvenations == ()
+    assert found.fresh is not None
+
+
+def test_healthy_runs_are_left_alone() -> None:
+    """By chance one in 33 is moved (three probabilities below 0.01), and a Gaussian's weights have no heavy tail: more
+    than four of ten with a probability below 1e-4."""
+    problem = Regression.simulated()
+    target, sampler = problem.target(), Sampler(particles=512)
+    moved = [
+        len(confirm(sampled(target, sampler, seed), target, sampler, values, seed, Budget(np.inf))[2])
+        for seed in range(10)
+    ]
+    assert np.count_nonzero(moved) <= 4
+
+
+def test_moving_again_leaves_the_posterior_as_it_is() -> None:
+    """Means, variances and evidence of a linear regression, over 20 seeds, before and after."""
+    problem = Regression.simulated()
+    target, sampler, exact = problem.target(), Sampler(particles=512), problem.exact
+    sd = np.sqrt(np.diag(exact.covariance[-1]))
+    means, variances, evidences = [], [], []
+    for seed in range(20):
+        before = sampled(target, sampler, seed)
+        run, info = ibis.move_again(before, target, sampler, 0)
+        assert run.work > before.work and info.work == run.work - before.work
+        assert np.all(run.log_weights == 0)
+        white = (run.flat_theta - exact.mean[-1][:, None]) / sd[:, None]
+        means.append(white.mean(axis=1))
+        variances.append(np.mean(white**2, axis=1))
+        evidences.append(float(log_mean_exp(run.evidence_by_population)) - exact.log_evidence[-1])
+        total = (
+            np.asarray(target.sweep(run.flat_theta, target.samples)[1])
+            - target.sweep(run.flat_theta, target.samples)[2]
+        )
+        np.testing.assert_allclose(run.log_likelihood.ravel(), total, rtol=1e-12)
+    for found, expected in ((means, 0.0), (variances, 1.0), (np.exp(evidences), 1.0)):
+        error = np.std(found, axis=0, ddof=1) / np.sqrt(20)
+        assert np.all(np.abs(np.mean(found, axis=0) - expected) < 4 * error)

@@ -1,0 +1,138 @@
+"""`python -m validation.sampling_peers [SEEDS]`: our sampler and other libraries' on the hard posteriors.
+
+Means, standard deviations, evidence, likelihood evaluations and processor seconds; writes its part of the page.  The
+others run in an environment of their own (`perf/peers_environment.py`), on densities that are checked against ours.
+"""
+
+import json
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perf.peers_environment import peers_python
+from probsysid import Sampler
+from probsysid._internal.statistics import log_mean_exp
+from probsysid.inference.confirm import confirm
+from probsysid.smc import ibis
+from probsysid.smc.budget import Budget
+from validation import sampling_targets
+from validation.sampling_hard import PAGE, PEERS, values
+from validation.sampling_targets import HardTarget
+
+HERE = Path(__file__).resolve().parent
+WORKER = HERE / "sampling_peers_worker.py"
+
+METHODS = (
+    "blackjax, tempered",
+    "blackjax, partial posteriors",
+    "particles, tempered",
+    "dynesty",
+    "numpyro NUTS",
+    "PINTS, Haario-Bardenet",
+)
+
+NAMES = ("four_modes", "banana", "funnel", "frequency", "correlated_gaussian")
+"""The wandering posterior, 60 samples one after the other, is about following data: no library but ours does that
+without moving after each."""
+
+LONGEST = 300
+"""Seconds by the clock that one run may take."""
+
+
+def ours(hard: HardTarget, seed: int) -> dict[str, Any]:
+    sampler = Sampler()
+    began = time.process_time()
+    run = ibis.start(hard.target, sampler, seed)
+    while run.samples < hard.target.samples:
+        run, _ = ibis.step(run, hard.target, sampler)
+    run, _, _ = confirm(run, hard.target, sampler, values, seed, Budget(np.inf))
+    theta, weights = run.flat_theta, run.normalised_weights
+    mean = theta @ weights
+    return {
+        "mean": mean,
+        "sd": np.sqrt((theta - mean[:, None]) ** 2 @ weights),
+        "log_evidence": float(log_mean_exp(run.evidence_by_population)),
+        "evaluations": run.work / hard.target.samples,
+        "seconds": time.process_time() - began,
+    }
+
+
+def theirs(python: Path, method: str, name: str, hard: HardTarget, seed: int) -> dict[str, Any] | None:
+    """None where it took too long or failed."""
+    points = hard.sd[:, None] * np.random.default_rng(0).standard_normal((len(hard.sd), 20))
+    given = {**hard.numbers, "points": points.T.tolist(), "dimension": len(hard.mean), "samples": hard.target.samples}
+    command = [str(python), str(WORKER), method, name, str(seed)]
+    try:
+        answer = subprocess.run(
+            command, input=json.dumps(given), capture_output=True, text=True, timeout=LONGEST, check=True
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    except subprocess.CalledProcessError as error:
+        print(error.stderr[-2000:], flush=True)
+        return None
+    found = json.loads(answer.stdout.splitlines()[-1])
+    _, likelihood, energy = hard.target.sweep(points, hard.target.samples)
+    np.testing.assert_allclose(found["check"], likelihood - energy, rtol=1e-6, atol=1e-6)
+    return found
+
+
+def row(method: str, hard: HardTarget, runs: list[dict[str, Any] | None]) -> list[str]:
+    done = [run for run in runs if run is not None]
+    if not done:
+        return [hard.name, method, "no result", "", "", "", ""]
+    means = [np.max(np.abs(np.array(run["mean"]) - hard.mean) / hard.sd) for run in done]
+    ratios = [np.array(run["sd"]) / hard.sd for run in done]
+    worst = [float(ratio[np.argmax(np.abs(np.log(ratio)))]) for ratio in ratios]
+    errors = [abs(run["log_evidence"] - hard.log_evidence) for run in done if run["log_evidence"] is not None]
+    return [
+        hard.name,
+        method,
+        f"{np.median(means):.2f}",
+        f"{np.median(worst):.2f}",
+        f"{np.median(errors):.3f}" if errors else "",
+        f"{np.median([run['evaluations'] for run in done]) / 1000:.0f}",
+        f"{np.median([run['seconds'] for run in done]):.1f}",
+    ]
+
+
+TEXT = """
+Written by `python -m validation.sampling_peers {seeds}`: {runs}the largest error of a mean in standard deviations, the
+standard deviation furthest from the right one (as a ratio), and the error of the log evidence. The prior is the start
+of all. SMC has 1024 particles; blackjax and particles take 10 moves at every temperature or sample (independence
+proposals from a fitted Gaussian; random walks), numpyro four chains of 1000 draws after as many for warm-up, PINTS four
+of 6000, dynesty 500 live points; a run may take {longest} s by the clock. An evaluation is one of the likelihood, for
+NUTS one of likelihood and gradient. Processor seconds are without compiling for PINTS, particles and dynesty, and with
+it for blackjax and NUTS, where it is most of them; these densities cost nothing, ODE likelihoods do, so that
+evaluations say more.
+
+"""
+HEAD = ["target", "sampler", "mean error / sd", "sd ratio", "log evidence error", "evaluations, 1000", "CPU s"]
+
+
+def main(seeds: int = 3) -> None:
+    warnings.simplefilter("ignore")
+    python, why = peers_python()
+    if python is None:
+        raise SystemExit(why)
+    rows = []
+    for name in NAMES:
+        hard = getattr(sampling_targets, name)()
+        rows.append(row("probsysid", hard, [ours(hard, seed) for seed in range(seeds)]))
+        print(rows[-1], flush=True)
+        for method in METHODS:
+            rows.append(row(method, hard, [theirs(python, method, name, hard, seed) for seed in range(seeds)]))
+            print(rows[-1], flush=True)
+    table = "\n".join(f"| {' | '.join(line)} |" for line in [HEAD, ["---"] * len(HEAD), *rows])
+    before = PAGE.read_text().partition(PEERS)[0]
+    runs = f"medians over {seeds} seeds of " if seeds > 1 else "of one run, "
+    PAGE.write_text(before + PEERS + TEXT.format(seeds=seeds, runs=runs, longest=LONGEST) + table + "\n")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
