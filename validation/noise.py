@@ -269,8 +269,8 @@ deviations of the output, both in its predicted standard deviations. Quadrature 
 | --- | --- | --- | --- |"""
 
 LOGNORMAL = """
-Coloured noise is exact: `tests/odefilter/test_coloured_noise.py` compares energies and filtered states with one
-Gaussian over all states of all steps and the noise at all samples, to 1e-8, for irregular and missing samples,
+Coloured noise is exact: `tests/odefilter/test_coloured_noise.py` compares energies, filtered and smoothed states
+with one Gaussian over all states of all steps and the noise at all samples, to 1e-8, for irregular and missing samples,
 restarts, several coloured outputs and both forms of the filter.
 
 ## posteriordb's Lotka-Volterra model in its own form
