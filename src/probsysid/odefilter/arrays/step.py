@@ -291,7 +291,7 @@ class ArrayFilter(IndexedFilter):
 
         def function(x: Any) -> Any:
             outputs = self.model.measured(list(x[:split]), list(x[split:]), inputs, particle.parameters)
-            return jnp.stack(transformed(particle.noise, outputs))
+            return jnp.stack(transformed(particle.noise, outputs, list(sample.outputs)))
 
         point = state.mean[observable] * scales[observable]
         predictions, jacobian = jacobian_matrix(function, point, self.model.outputs_sparsity)
