@@ -244,9 +244,10 @@ def lognormal() -> list[str]:
 def one_compartment_lines() -> list[str]:
     """posteriordb's one-compartment model with lognormal noise, all defaults."""
     found = one_compartment.identified(4096, 0)
+    verdict = found.verdict[0].upper() + found.verdict[1:]
     lines = [
         f"Log evidence {found.log_evidence:.3f} +- {found.log_evidence_error:.3f}; the reference is "
-        f"{one_compartment.LOG_EVIDENCE} +- 0.005. {found.verdict.capitalize()}",
+        f"{one_compartment.LOG_EVIDENCE} +- 0.005. {verdict}",
         "",
         "| quantity | difference of means of the log / sd | ratio of sd | 5 %, 50 %, 95 % | of the reference |",
         "| --- | --- | --- | --- | --- |",
