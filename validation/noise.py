@@ -302,16 +302,15 @@ restarts, several coloured outputs and both forms of the filter.
 ONE_COMPARTMENT = """
 ## posteriordb's one-compartment model in its own form
 
-Michaelis-Menten elimination with first-order absorption (one_comp_mm_elim_abs): 20 concentrations with lognormal noise,
-half-Cauchy priors of everything, all settings by default but for 4096 particles. The concentration is zero at first, where
-nothing is measured. The reference are posteriordb's 10 000 draws by Stan, whose means are good to 0.01 sd; its evidence is
-ours, by importance sampling on fine Runge-Kutta steps (`validation/one_compartment.py`). K_m, known to a factor of ten, has
-hardly a variance: logarithms are compared.
+Michaelis-Menten elimination with first-order absorption (one_comp_mm_elim_abs): 20 concentrations with lognormal
+noise, half-Cauchy priors of everything, all settings by default but for 4096 particles. The concentration is zero at
+first, where nothing is measured. The reference are posteriordb's 10 000 draws by Stan, whose means are good to 0.01
+sd; its evidence is ours, by importance sampling on fine Runge-Kutta steps (`validation/one_compartment.py`). K_m,
+known to a factor of ten, has hardly a variance: logarithms are compared.
 
-Where K_m is small, the elimination saturates within minutes after the dose, and 32 steps per
-sample lose that corner of the posterior, some 2 % of it: the run goes on to 128. The weights between 128 and 256 steps have
-a heavy tail of differences that are all small, which is no reason for an alarm
-(`tests/posterior/diagnostics/test_solver_check.py`).
+Where K_m is small, the elimination saturates within minutes after the dose, and 32 steps per sample lose that corner
+of the posterior, some 2 % of it: the run goes on to 128. The weights between 128 and 256 steps have a heavy tail of
+differences that are all small, which is no reason for an alarm (`tests/posterior/diagnostics/test_solver_check.py`).
 """
 
 RECORDS = f"""

@@ -28,6 +28,7 @@ from probsysid.odefilter.arrays.residuals import (
     disturbance_rows,
     embed,
     off_solutions,
+    others_along_ode,
     residual_variance_ratios,
     rows_along_ode,
 )
@@ -109,9 +110,12 @@ class ArrayFilter(IndexedFilter):
         complete = self._completion(particle, self.layout, derivatives)
         values, jacobian = self.linearisation.matrix(complete, physical, self._completion_sparsity)
         jacobian = jacobian * scales[self._physical] / scales[:, None]
-        others = np.array(self._others, dtype=int)
-        factor = jnp.concatenate([rows, self._algebra.product(jacobian[others], rows)])
-        return values / scales, factor, jacobian[self._highest]
+        highest = jacobian[self._highest]
+        if particle.process_noise is None:
+            others = self._algebra.product(jacobian[np.array(self._others, dtype=int)], rows)
+        else:
+            others = others_along_ode(self.layout, self._others, highest, scales, rows, self._algebra)
+        return values / scales, jnp.concatenate([rows, others]), highest
 
     def _completion(self, particle: Particle, layout: Layout, derivatives: Any) -> Callable[[Any], Any]:
         """The map from physical components to all of a layout, in physical units."""

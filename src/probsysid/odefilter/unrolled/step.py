@@ -30,6 +30,7 @@ from probsysid.odefilter.unrolled.residuals import (
     disturbance_rows,
     embed,
     off_solutions,
+    others_along_ode,
     rate_residuals,
     residual_rows,
     residual_variance_ratio,
@@ -101,17 +102,17 @@ class UnrolledFilter(ODEFilter):
             [gaussian.multiply(s, scales[j] / scales[i]) for s, j in zip(row, layout.physical, strict=True)]
             for i, row in enumerate(jacobian)
         ]
-        factor = [
-            *rows,
-            *(gaussian.combine(jacobian[i], rows) for i in self._others),
-        ]
         pattern = self.model.dynamics_sparsity
         highest = [
             [entry if used else None for entry, used in zip(jacobian[i], row, strict=True)]
             for i, row in zip(layout.highest, pattern, strict=True)
         ]
+        if particle.process_noise is None:
+            others = [gaussian.combine(jacobian[i], rows) for i in self._others]
+        else:
+            others = others_along_ode(layout, self._others, highest, scales, rows)
         mean = [value / scale for value, scale in zip(values, scales, strict=True)]
-        return mean, factor, highest
+        return mean, [*rows, *others], highest
 
     # One interval
 
