@@ -96,16 +96,19 @@ def test_initial_states_are_estimated_as_the_noise_is(kind: str) -> None:
     assert abs(np.mean(starts) - 0.5) < 3 * np.std(starts) < 0.4
 
 
-def test_states_are_smoothed_or_refused(found: tuple[str, ps.Posterior]) -> None:
+def test_states_are_smoothed(found: tuple[str, ps.Posterior]) -> None:
     kind, posterior = found
-    if kind == "coloured":
-        with pytest.raises(ps.InputError, match="coloured"):
-            posterior.states(draws=8)
-        return
     states = posterior.states(draws=8)
     clean = ps.solve(MODEL, {"a": RATE}, record(kind), initial={"x": 0.5}).mean["x"]
     assert np.max(np.abs(states.mean["x"] - clean)) < 0.1  # no outlier of 1 to 2 has dragged them
     assert all(np.all(np.isfinite(values)) for values in states.innovations.values())
+
+
+def test_a_report_is_written(found: tuple[str, ps.Posterior], tmp_path: Path) -> None:
+    kind, posterior = found
+    if kind == "coloured":
+        posterior.report(tmp_path / "report.html")
+        assert "noise.y.time" in (tmp_path / "report.html").read_text()
 
 
 def test_residuals_raise_no_doubt(found: tuple[str, ps.Posterior]) -> None:

@@ -35,6 +35,8 @@ class Joint:
     """Value minus mean of each known quantity."""
     samples: list[int | None] = field(default_factory=list)
     """The sample that a row is data of; None for constraints."""
+    noise: list[np.ndarray] = field(default_factory=list)
+    """Weights of all coloured noise at each sample."""
     used: int = 0
 
     def fresh(self, count: int) -> np.ndarray:
@@ -61,7 +63,9 @@ class Joint:
 
     def moments(self, point: int, count: int) -> Moments:
         """Of the state at a point given the first rows."""
-        state = self.states[point]
+        return self._given(self.states[point], count)
+
+    def _given(self, state: Affine, count: int) -> Moments:
         if count == 0:
             return Moments(state.mean, state.weights @ state.weights.T)
         q, _, white = self._decomposed(count)
@@ -74,6 +78,11 @@ class Joint:
 
     def smoothed(self, point: int) -> Moments:
         return self.moments(point, len(self.rows))
+
+    def smoothed_noise(self, sample: int) -> Moments:
+        """Of the coloured noise at a sample."""
+        weights = self.noise[sample]
+        return self._given(Affine(np.zeros(len(weights)), weights), len(self.rows))
 
     def covariance(self, first: int, second: int) -> np.ndarray:
         """Between the states at two points, given everything."""
@@ -152,6 +161,7 @@ def joint_gaussian(
                 joint.rows.append(slopes[i] @ state.weights[seen] + coloured[i])
                 joint.misses.append(y - (value[i] + slopes[i] @ state.mean[seen]))
                 joint.samples.append(k)
+        joint.noise.append(np.array([coloured[i] for i in case.correlation_time]))
 
     def move(state: Affine, h: float, diffusion: np.ndarray) -> Affine:
         a = np.zeros((size, size))

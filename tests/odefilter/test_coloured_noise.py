@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -14,13 +15,15 @@ from probsysid.odefilter.filter import VectorisedFilter
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.smoothing.smoother import smooth, smooth_record
+from probsysid.odefilter.smoothing.trajectory import refine, trace
 from probsysid.odefilter.unrolled.step import UnrolledFilter
 from tests.odefilter.bruteforce import joint_gaussian
 from tests.odefilter.cases import Case
-from tests.odefilter.test_linear_gaussian import TOLERANCE, coupled, linear_case, oscillator, relaxation
+from tests.odefilter.test_linear_gaussian import TOLERANCE, assert_same, coupled, linear_case, oscillator, relaxation
 
 CASES = {
-    "first order": linear_case(relaxation(), (2,), 1, correlation_time={0: np.array([0.4, 3.0])}),
+    "first order": linear_case(relaxation(), (2,), 1, missing=0.3, correlation_time={0: np.array([0.4, 3.0])}),
     "irregular, missing, two steps": linear_case(
         oscillator(),
         (4,),
@@ -52,6 +55,9 @@ CASES = {
 }
 
 
+QUICK = "first order"
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("unrolled", [True, False])
 def test_energies_and_filtered_states_equal_the_joint_gaussian(name: str, unrolled: bool) -> None:
@@ -64,11 +70,46 @@ def test_energies_and_filtered_states_equal_the_joint_gaussian(name: str, unroll
         np.testing.assert_allclose(energies[:, particle], joint.energies(case.samples), rtol=TOLERANCE, atol=TOLERANCE)
         for point in range(0, len(joint.states), case.substeps):
             expected = joint.filtered(point)
-            factor = trajectory.filtered.factor[point, :, :, particle]
-            np.testing.assert_allclose(
-                trajectory.filtered.mean[point, :, particle], expected.mean, rtol=TOLERANCE, atol=TOLERANCE
-            )
+            factor = trajectory.filtered.factor[point, : case.layout.size, :, particle]
+            mean = trajectory.filtered.mean[point, : case.layout.size, particle]
+            np.testing.assert_allclose(mean, expected.mean, rtol=TOLERANCE, atol=TOLERANCE)
             np.testing.assert_allclose(factor @ factor.T, expected.covariance, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in CASES])
+def test_smoothed_states_equal_the_joint_gaussian(name: str) -> None:
+    """Both forms; at all steps, between them, and by chunks of two samples that are filtered again on the way back."""
+    case = CASES[name]
+    size = case.layout.size
+    between = 0.3 * case.time[2] + 0.7 * case.time[3]
+    ode_filter = as_array_filter(case.ode_filter)
+    refined, _ = refine(case.trace(), case.layout, np.array([between]))
+    trajectories = refined, trace(ode_filter, case.particle, case.sample, case.time)
+    record = smooth_record(jax.random.key(0), ode_filter, case.particle, case.sample, case.time, 2 * case.substeps)
+    for trajectory, extra in zip(trajectories, ((between,), ()), strict=True):
+        found = smooth(trajectory, case.layout)
+        diffusion = np.full(((case.samples - 1) * case.substeps, len(case.smoothness)), variances(case))
+        for n in range(case.particles):
+            joint = joint_gaussian(case, diffusion, n, extra)
+            scale = np.max(np.abs(found.mean[:, :size, n]), axis=0)
+            for i in range(len(joint.times)):
+                assert_same(found.mean[i, :size, n], found.factor[i, :size, :, n], joint.smoothed(i), scale)
+            for k in range(0 if extra else case.samples):
+                expected = joint.smoothed(k * case.substeps)
+                sd = np.sqrt(np.maximum(np.diag(expected.covariance), 0.0))
+                np.testing.assert_allclose(record.mean[k, :size, n], expected.mean, atol=TOLERANCE * max(scale))
+                np.testing.assert_allclose(record.sd[k, :size, n], sd, atol=TOLERANCE * max(scale))
+                noise = joint.smoothed_noise(k)
+                np.testing.assert_allclose(record.mean[k, size:, n], noise.mean, atol=TOLERANCE * max(scale))
+                np.testing.assert_allclose(
+                    record.sd[k, size:, n] ** 2, np.diag(noise.covariance), atol=TOLERANCE * max(scale) ** 2
+                )
+
+
+def variances(case: Case) -> np.ndarray:
+    """Squared fixed diffusion by coordinate."""
+    assert isinstance(case.diffusion, Fixed)
+    return np.square(case.diffusion.scale)
 
 
 def solver_energies(time: float, level: float, form: Any) -> np.ndarray:

@@ -191,3 +191,28 @@ def test_the_pilot_agrees_with_a_filter_whose_steps_are_short() -> None:
     pilot = PackedSamples.of(prepare_runge_kutta(record, MODEL, 8))
     found = energies(VectorisedFilter(RungeKuttaFilter(MODEL)), pilot, particles)
     np.testing.assert_allclose(found, ours, atol=2e-4)
+
+
+RAMP = ps.Model({"x": 1}, lambda s, u, p: {"x": p.slope + 0.0 * s.x}, lambda s, u, p: {"a": s.x})
+
+
+def test_a_missing_value_may_have_no_logarithm() -> None:
+    """x = slope t is zero at the first sample, where nothing was measured.  The motion is integrated exactly, so that
+    energies are those of lognormal densities."""
+    time, slope, level = 0.5 * np.arange(5), np.array([1.0, 2.0]), 0.3
+    values = np.array([np.nan, 0.7, 1.1, np.nan, 1.8])
+    record = ps.Record(outputs={"a": values}, dt=0.5)
+    kind = NoiseValues(np.full(2, level), None, None, NoiseForm(log=True))
+    particles = Particle({"slope": slope}, [kind], [np.zeros(2)], [np.zeros(2)])
+    with np.errstate(divide="ignore"):
+        exact = -stats.lognorm.logpdf(values[:, None], level, scale=time[:, None] * slope)
+    found = []
+    for form in (UnrolledFilter, ArrayFilter):
+        ode_filter = form(RAMP, Layout((1,), (2,)), ps.EKF1(), ps.Dynamic(2.0))
+        found.append(
+            energies(VectorisedFilter(ode_filter), PackedSamples.of(prepare(record, ode_filter, 1)), particles)
+        )
+    pilot, samples = VectorisedFilter(RungeKuttaFilter(RAMP)), PackedSamples.of(prepare_runge_kutta(record, RAMP, 1))
+    found.append(energies(pilot, samples, particles))
+    for ours in found:
+        np.testing.assert_allclose(ours, np.where(np.isnan(exact), 0.0, exact), rtol=1e-9, atol=1e-9)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +33,7 @@ from probsysid.benchmarks.case import (
     free_run,
 )
 from probsysid.benchmarks.data import locate, read
+from probsysid.benchmarks.emps_controller import Drive, closed_loop
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.odefilter.solver import Solver
@@ -50,7 +51,6 @@ STICK = 1e-3
 """tau, the time constant in seconds of coming to rest: one sampling interval."""
 
 CHANNELS = ("qm", "qg", "vir", "pulses_N")
-LARGEST_VOLTAGE = 10.0
 STEPS = 4
 """Runge-Kutta steps per sample; a step is a quarter of tau."""
 
@@ -81,14 +81,6 @@ VISCOUS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Drive(NamedTuple):
-    """Constants of the benchmark: gain of the motor, and gains of its controller."""
-
-    gtau: float
-    kp: float
-    kv: float
-
-
 def acceleration(variant: str, force: Any, velocity: Any, p: Any) -> Any:
     """The equation of motion with sticking friction."""
     driving = force - p.offset - VISCOUS[variant](velocity, p)
@@ -105,24 +97,6 @@ def model(variant: str) -> Model:
         outputs=lambda s, u, p: {"position": s.x},
         units={**UNITS, "position": "m"},
         name=f"EMPS, {variant}",
-    )
-
-
-@cache
-def controlled_model(variant: str, drive: Drive) -> Model:
-    """The axis with the benchmark's controller, driven by a reference and by pulses of voltage."""
-
-    def dynamics(s: Any, u: Any, p: Any) -> dict[str, Any]:
-        wanted = drive.kv * (drive.kp * (u.reference - s.x) - s.dx)
-        voltage = jnp.clip(wanted, -LARGEST_VOLTAGE, LARGEST_VOLTAGE) + u.pulses
-        return {"x": acceleration(variant, drive.gtau * voltage, s.dx, p)}
-
-    return Model(
-        coordinates={"x": 2},
-        dynamics=dynamics,
-        outputs=lambda s, u, p: {"position": s.x},
-        units={**UNITS, "position": "m"},
-        name=f"EMPS under control, {variant}",
     )
 
 
@@ -173,7 +147,7 @@ def reference_record(file: str, folder: str | Path | None = None) -> Record:
         inputs={"reference": channels["qg"], "pulses": pulses},
         outputs={"position": channels["qm"]},
         dt=DT,
-        intersample={"reference": "linear", "pulses": "zoh"},
+        intersample="zoh",
         units={"reference": "m", "pulses": "V", "position": "m"},
         name=f"EMPS, {Path(file).stem}",
     )
@@ -235,16 +209,16 @@ def _tests(variant: str, folder: str | Path | None) -> tuple[tuple[ScoringProtoc
     begin = start(forced)
     guess = channels["qg"]
     open_loop = free_run(model(variant), forced, STEPS, begin)
-    closed_loop = free_run(controlled_model(variant, drive), controlled, STEPS, begin)
+    closed = closed_loop(model(variant), drive, controlled, STEPS, begin)
     protocols = (
         ScoringProtocol("open_loop", forced, open_loop, baseline=guess, paper=PAPER, zoom=1.0),
-        ScoringProtocol("closed_loop", controlled, closed_loop, baseline=guess, zoom=1.0),
+        ScoringProtocol("closed_loop", controlled, closed, baseline=guess, zoom=1.0),
         ScoringProtocol("baseline", controlled, partial(_repeat, guess), baseline=guess),
     )
     about = "the same model fitted on the test record itself"
     fits = {
         "open_loop": LeastSquaresFit(about, channels["qm"], open_loop),
-        "closed_loop": LeastSquaresFit(about, channels["qm"], closed_loop),
+        "closed_loop": LeastSquaresFit(about, channels["qm"], closed),
     }
     return protocols, fits
 

@@ -9,13 +9,17 @@ rows: conditioning on the ODE and on data is exact, and a missing sample needs n
 
 Where data do not correct the state (`conditioning="solver"`), n is filtered on its own: the uncertainty of the
 prediction then counts as independent from sample to sample.
+
+In moments and in the smoother n follows the components, and has its physical unit.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import Float
 
+from probsysid._internal.array_types import Numbers
 from probsysid.model.noise import NoiseValues, OutputNoise
 from probsysid.odefilter.interval_data import IntervalData
 
@@ -36,3 +40,21 @@ def apart_from_state(noise: Sequence[OutputNoise]) -> list[OutputNoise]:
     """The noise that is not part of the state: none where it is coloured."""
     nothing = {i: NoiseValues(jnp.zeros(()), None, None, r.form) for i, r in coloured(noise).items()}
     return [nothing.get(i, r) for i, r in enumerate(noise)]
+
+
+def units_of_all(sample: IntervalData, mean: Any) -> Any:
+    """The physical value of one unit of every component of a mean, and of the coloured noise after them: its own."""
+    return jnp.concatenate([sample.scales, jnp.ones(len(mean) - len(sample.scales))])
+
+
+class Ageing(NamedTuple):
+    """What an interval does to coloured noise: n becomes memory * n + fresh * e."""
+
+    memory: Float[Numbers, "*point noise particle"]
+    fresh: Float[Numbers, "*point noise particle"]
+
+    @classmethod
+    def of(cls, noise: Sequence[OutputNoise], sample: IntervalData) -> "Ageing | None":
+        """None where no noise is coloured."""
+        pairs = [decay(r, sample) for r in coloured(noise).values()]
+        return cls(*(jnp.stack(part) for part in zip(*pairs, strict=True))) if pairs else None

@@ -79,10 +79,16 @@ class Place(NamedTuple):
     """Whether all intervals have an infinite end."""
 
 
-def transformed(noise: list[OutputNoise], outputs: Any) -> list[Any]:
-    """The outputs as they are compared with data: logarithms where the noise is relative."""
-    pairs = zip(noise, outputs, strict=True)
-    return [jnp.log(y) if isinstance(r, NoiseValues) and r.form.log else y for r, y in pairs]
+def transformed(noise: list[OutputNoise], outputs: Any, observed: Any) -> list[Any]:
+    """The outputs as they are compared with data: logarithms where the noise is relative.  Where nothing was measured
+    they count as one: before a dose a concentration is zero, and its logarithm would be infinite."""
+
+    def compared(r: OutputNoise, y: Any, value: Any) -> Any:
+        if not (isinstance(r, NoiseValues) and r.form.log):
+            return y
+        return jnp.log(jnp.where(jnp.isnan(value), 1.0, y))
+
+    return [compared(*of_one) for of_one in zip(noise, outputs, observed, strict=True)]
 
 
 def assimilate(noise: NoiseValues, observed: Any, predicted: Any, square: Any, scores: bool = True) -> Assimilated:

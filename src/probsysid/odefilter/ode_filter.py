@@ -70,6 +70,11 @@ class ODEFilter(ABC):
         return layout.physical + (layout.highest if self.ode_noise else ()) + layout.higher
 
     @property
+    def kept(self) -> tuple[int, ...]:
+        """Components that the start of an interval leaves as they are, and which determine the others."""
+        return self.layout.physical if self.restarts else self.free
+
+    @property
     def _others(self) -> tuple[int, ...]:
         """The free components that are not physical."""
         return self.free[len(self.layout.physical) :]
@@ -243,8 +248,8 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
-        """Mean and rows of all components before a step was conditioned on the ODE, in physical units: (D, 2 D).  The
-        first columns are those of the factor in `moments`."""
+        """Mean and rows of all components, and of coloured noise, before a step was conditioned on the ODE, in physical
+        units: (D, 2 D).  The first columns are those of the factor in `moments`."""
 
     @abstractmethod
     def _disturb(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
@@ -252,7 +257,8 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
-        """The factor of that noise for all components in physical units: (D, column)."""
+        """The factor of that noise for all components in physical units, with rows of zeros for coloured noise:
+        (D, column)."""
 
     # Data
 
@@ -291,7 +297,7 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
-        """Mean and square factor of all components in physical units."""
+        """Mean and square factor of all components in physical units, and then of coloured noise."""
 
     @abstractmethod
     def pack(self, state: FilterState, template: FilterState) -> Any:

@@ -69,7 +69,8 @@ class RungeKuttaFilter:
         """The unchanged state, the energy and each output's innovation; a missing output (NaN) counts nothing."""
         inputs = [values[0] for values in sample.inputs]
         highest = self.model.highest_derivatives(state, inputs, particle.parameters)
-        predictions = transformed(particle.noise, self.model.measured(state, highest, inputs, particle.parameters))
+        outputs = self.model.measured(state, highest, inputs, particle.parameters)
+        predictions = transformed(particle.noise, outputs, list(sample.outputs))
         energy: Any = 0.0
         innovations = []
         for observed, predicted, sd in zip(sample.outputs, predictions, particle.noise, strict=True):

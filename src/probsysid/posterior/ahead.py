@@ -1,8 +1,9 @@
 """Predictions from filtered states: some samples ahead of the data, and from the end of a training record on."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +13,16 @@ from jaxtyping import Float, Int
 
 from probsysid.data.record import Record
 from probsysid.model.model import Model
+from probsysid.model.noise import NoiseValues
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.step import as_array_filter
+from probsysid.odefilter.coloured_noise import coloured
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.smoothing.backward_kernels import GaussianPath
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK
 from probsysid.odefilter.smoothing.trajectory import filter_chunks
 from probsysid.posterior.initial_states import own_states
+from probsysid.posterior.noise_draws import CarriedNoise
 from probsysid.posterior.particle_values import Parameters, output_noise, process_noise_of
 from probsysid.posterior.simulate import Forces, IntervalInputs, Simulation, outputs_at, over_interval
 
@@ -32,16 +36,36 @@ States = Float[np.ndarray, "component particle"]
 
 
 def last_states(
-    posterior: "Posterior", index: int, chosen: Int[np.ndarray, " particle"], parameters: Parameters, seed: int
-) -> States:
-    """A draw of each particle's state at the last sample of a training record, given all its samples."""
+    posterior: "Posterior",
+    index: int,
+    chosen: Int[np.ndarray, " particle"],
+    parameters: Parameters,
+    time: Float[np.ndarray, " sample"],
+    seed: int,
+) -> tuple[States, dict[str, CarriedNoise]]:
+    """A draw of each particle's state at the last sample of a training record, given all its samples; and of coloured
+    noise what is left of it at later times, of which the first is that sample's."""
     start = own_states(posterior, index, chosen).values
     random = np.random.default_rng([seed, 8])
-    last: States | None = None
-    for _, states in _filtered(posterior, posterior.records[index], start, chosen, parameters, random):
-        last = states[-1]
-    assert last is not None
-    return last
+    for filtered in _filtered(posterior, posterior.records[index], start, chosen, parameters, random):
+        last = filtered
+    carried = _nothing_carried(posterior, chosen, len(time))
+    for name, known in carried.items():
+        known.remember(slice(None), last.noise[name][-1][:, None], time - time[0], _times(posterior, chosen)[name])
+    return last.states[-1], carried
+
+
+def _times(posterior: "Posterior", chosen: Int[np.ndarray, " particle"]) -> dict[str, np.ndarray]:
+    """Correlation times of coloured noise by output."""
+    noise = output_noise(posterior, chosen)
+    found = {name: given.time for name, given in noise.items() if isinstance(given, NoiseValues)}
+    return {name: np.asarray(time) for name, time in found.items() if time is not None}
+
+
+def _nothing_carried(
+    posterior: "Posterior", chosen: Int[np.ndarray, " particle"], samples: int
+) -> dict[str, CarriedNoise]:
+    return {name: CarriedNoise.unknown(len(chosen), samples) for name in _times(posterior, chosen)}
 
 
 def steps_ahead(
@@ -55,7 +79,9 @@ def steps_ahead(
     inputs = IntervalInputs.of(model, record, steps)
     forces = process_noise_of(posterior, chosen)
     program = _ahead_program(model, steps, ahead)
-    for first, states in _filtered(posterior, record, start, chosen, parameters, random):
+    carried, times = _nothing_carried(posterior, chosen, record.samples), _times(posterior, chosen)
+    for first, states, noise in _filtered(posterior, record, start, chosen, parameters, random):
+        _carry(carried, noise, first, ahead, record.time, times)
         for place in range(0, len(states), STARTS):
             part = states[place : place + STARTS]
             begin = first + place
@@ -67,7 +93,33 @@ def steps_ahead(
             found = program(parameters, filled, Forces.of(model, forces, seed), inputs, places)
             for j, name in enumerate(model.output_names):
                 outputs[name][:, begin + ahead : begin + ahead + count] = np.asarray(found)[:count, j].T
-    return replace(simulation, outputs=outputs)
+    return replace(simulation, outputs=outputs, carried=carried)
+
+
+def _carry(
+    carried: dict[str, CarriedNoise],
+    noise: dict[str, Float[np.ndarray, "start particle"]],
+    first: int,
+    ahead: int,
+    time: Float[np.ndarray, " sample"],
+    times: dict[str, np.ndarray],
+) -> None:
+    """Write what is left of the noise at consecutive samples some samples later."""
+    for name, known in carried.items():
+        count = min(len(noise[name]), len(time) - ahead - first)
+        if count > 0:
+            places = slice(first + ahead, first + ahead + count)
+            known.remember(places, noise[name][:count].T, time[places] - time[first : first + count], times[name])
+
+
+class FilteredDraws(NamedTuple):
+    """Draws at consecutive samples, each given the data up to it."""
+
+    first: int
+    """Index of the first of them."""
+    states: Float[np.ndarray, "sample component particle"]
+    noise: dict[str, Float[np.ndarray, "sample particle"]]
+    """Coloured noise by output."""
 
 
 def _filtered(
@@ -77,14 +129,14 @@ def _filtered(
     chosen: Int[np.ndarray, " particle"],
     parameters: Parameters,
     random: Any,
-) -> Any:
-    """Draws of the state at samples given the data up to each, (sample, component, particle), range by range."""
+) -> Iterator[FilteredDraws]:
+    """Draws of the state at all samples, range by range."""
     problem, solver = posterior.setup.problem, posterior.setup.solver
     ode_filter = as_array_filter(solver.ode_filter(problem.model, record.jump_order))
-    forces, noise = process_noise_of(posterior, chosen), output_noise(posterior, chosen)
+    forces, kinds = process_noise_of(posterior, chosen), output_noise(posterior, chosen)
     particles = Particle(
         parameters={name: jnp.asarray(value) for name, value in parameters.items()},
-        noise=[jax.tree.map(jnp.asarray, noise[name]) for name in problem.model.output_names],
+        noise=[jax.tree.map(jnp.asarray, kinds[name]) for name in problem.model.output_names],
         initial_mean=[jnp.asarray(value) for value in start],
         initial_sd=[jnp.zeros(len(chosen)) for _ in start],
         process_noise=[None if n not in forces else jnp.asarray(forces[n]) for n in problem.model.coordinates]
@@ -93,13 +145,17 @@ def _filtered(
     )
     samples = prepare(record, ode_filter, solver.steps)
     substeps = samples.grid.shape[1]
-    physical = np.array(ode_filter.layout.physical)
+    size, physical = ode_filter.layout.size, ode_filter.layout.physical
+    names = [problem.model.output_names[i] for i in coloured(particles.noise)]
+    wanted = np.array([*physical, *range(size, size + len(names))])
     for chunk, results in filter_chunks(ode_filter, particles, samples, LONGEST_CHUNK):
         path: GaussianPath = jax.tree.map(np.asarray, results.points)
         every = slice(0, 1) if chunk.first == 0 else slice(substeps - 1, chunk.samples * substeps, substeps)
-        mean, factor = path.mean[every][:, physical], path.factor[every][:, physical]
+        mean, factor = path.mean[every][:, wanted], path.factor[every][:, wanted]
         normals = random.standard_normal((*factor.shape[:1], *factor.shape[2:]))
-        yield chunk.first, mean + np.einsum("tijp,tjp->tip", factor, normals)
+        drawn = mean + np.einsum("tijp,tjp->tip", factor, normals)
+        noise = {name: drawn[:, len(physical) + j] for j, name in enumerate(names)}
+        yield FilteredDraws(chunk.first, drawn[:, : len(physical)], noise)
 
 
 @lru_cache(maxsize=16)

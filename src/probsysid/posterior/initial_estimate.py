@@ -149,7 +149,7 @@ def _whitened(noise: OutputNoise, data: Measured, simulated: Any) -> Any:
     its distance from the interval that it stands for."""
     if not isinstance(noise, NoiseValues):
         return (data.outputs - simulated) / noise
-    (predicted,) = transformed([noise], [simulated])
+    (predicted,) = transformed([noise], [simulated], [data.outputs])
     low, high = interval_ends(noise.form, data.outputs)
     errors = jnp.clip(predicted, low, high) - predicted
     if noise.time is not None:

@@ -5,7 +5,7 @@ matter), process noise and measurement noise.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,9 +115,10 @@ def forecast(posterior: "Posterior", record: Record, level: float, particles: in
     chosen, weights = _chosen(posterior, particles, max(MOST_NUMBERS // record.samples, 2))
     posterior.setup.problem.model.check_inputs(record.input_names)
     parameters = parameters_of(posterior, chosen, index, seed)
-    last = last_states(posterior, index, chosen, parameters, seed)
+    last, carried = last_states(posterior, index, chosen, parameters, record.time, seed)
     start = InitialStates(last, "the state at the end of training", 1)
     simulation = _free_run(posterior, record, start, chosen, parameters, weights, True, None, None, seed)
+    simulation = replace(simulation, carried=carried)
     return _dataset(posterior, simulation, level, None, seed)
 
 
@@ -128,7 +129,7 @@ def bands(posterior: "Posterior", simulation: Simulation, level: float, seed: in
     ends = [(1 - level) / 2, (1 + level) / 2]
     for name, values in simulation.outputs.items():
         given = noise[name]
-        noisy = noisy_outputs(given, values, random)
+        noisy = noisy_outputs(given, values, random, simulation.carried.get(name))
         low, high = weighted_quantile(noisy, simulation.weights, ends)
         mean = simulation.mean(name)
         if isinstance(given, NoiseValues):

@@ -28,6 +28,7 @@ from probsysid.model.model import Model
 from probsysid.odefilter import iwp
 from probsysid.odefilter.filter import map_blocks
 from probsysid.odefilter.filter_inputs import step_lengths
+from probsysid.posterior.noise_draws import CarriedNoise
 
 ACCURACY = 1e-6
 """Largest change of the outputs on halving the step, relative to their range, at which the step is fine enough."""
@@ -60,6 +61,8 @@ class Simulation:
     """Where it starts, as in "the given initial state"."""
     chosen: Int[np.ndarray, " particle"] = field(default_factory=lambda: np.arange(0))
     """Index of each particle in the posterior."""
+    carried: dict[str, CarriedNoise] = field(default_factory=dict)
+    """Coloured noise that is known from data before the prediction, by output."""
 
     @cached_property
     def scored(self) -> tuple[str, ...]:

@@ -131,11 +131,11 @@ QUICK = "EKF0, ODE up to noise"
 
 def kernels_of(trajectory: Trajectory, layout: Layout) -> GaussianConditional:
     """The backward kernel of each point."""
-    known = jax.tree.map(lambda leaf: leaf[:-1], (trajectory.filtered, trajectory.departing, trajectory.restarted))
+    known = jax.tree.map(lambda leaf: leaf[:-1], (trajectory.filtered, trajectory.departing, trajectory.departed))
     units = layout.scales(np.diff(trajectory.time))
     disturbed = jax.tree.map(lambda leaf: leaf[1:], trajectory.disturbed)
-    chunk = SmootherChunk(*known, trajectory.variance[1:], units, disturbed, np.full(len(units), True))
-    return backward_kernels(StateSpaceOps(layout), trajectory.free, chunk)
+    chunk = SmootherChunk(*known, None, trajectory.variance[1:], units, disturbed, np.full(len(units), True))
+    return backward_kernels(StateSpaceOps(layout), trajectory.free, trajectory.kept, chunk)
 
 
 @pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.long) for n in STRUCTURES])

@@ -188,6 +188,7 @@ def test_results_of_a_chunk_are_written_in_place(substeps: int) -> None:
 CHUNKED = {
     "irregular steps": {"uniform": False, "missing": 0.2},
     "restarts": {"restarts": True, "substeps": 2},
+    "coloured noise": {"substeps": 2, "missing": 0.2, "correlation_time": {0: np.array([0.4, 0.4])}},
 }
 
 
@@ -214,6 +215,7 @@ def test_a_record_is_smoothed_as_the_joint_gaussian(name: str) -> None:
     alike = ("noise", "initial_mean", "initial_sd")
     case = case.change(
         parameters={"rate": np.repeat(case.parameters["rate"][:1], copies)},
+        correlation_time={i: np.repeat(time[:1], copies) for i, time in case.correlation_time.items()},
         **{field: np.repeat(getattr(case, field)[:, :1], copies, axis=1) for field in alike},
     )
     ode_filter = as_array_filter(case.ode_filter)
@@ -226,9 +228,10 @@ def test_a_record_is_smoothed_as_the_joint_gaussian(name: str) -> None:
     means = np.array([moments.mean for moments in exact])
     sds = np.sqrt([np.diag(moments.covariance) for moments in exact])
     size = np.max(np.abs(means), axis=0)
-    assert np.max(np.abs(found.mean - means[..., None]) / size[:, None]) < 1e-9
-    assert np.max(np.abs(found.sd - sds[..., None]) / size[:, None]) < 1e-9
-    z = (found.path - means[..., None]) / np.maximum(sds, 1e-9 * size)[..., None]
+    components = slice(case.layout.size)  # coloured noise follows
+    assert np.max(np.abs(found.mean[:, components] - means[..., None]) / size[:, None]) < 1e-9
+    assert np.max(np.abs(found.sd[:, components] - sds[..., None]) / size[:, None]) < 1e-9
+    z = (found.path[:, components] - means[..., None]) / np.maximum(sds, 1e-9 * size)[..., None]
     # About 200 numbers are compared: 4.5 standard errors are exceeded by chance once in 700 runs.
     assert np.max(np.abs(np.mean(z, axis=-1))) < 4.5 / np.sqrt(copies)
     for k, i in enumerate(at):

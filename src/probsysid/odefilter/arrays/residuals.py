@@ -1,6 +1,7 @@
 """ODE residuals on arrays: `unrolled/residuals.py` for states of many components."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import factorial
 from typing import Any
 
@@ -136,6 +137,19 @@ def rows_along_ode(
         return extrapolated + carry_along_ode(layout, jacobian, scales, step, physical, algebra)
 
     return jax.vmap(carried, in_axes=1, out_axes=1)(state.factor)
+
+
+def others_along_ode(
+    layout: Layout,
+    others: Sequence[int],
+    jacobian: Float[Numbers, "coordinate physical"],
+    scales: Float[Numbers, "D"],
+    rows: Float[Numbers, "physical column"],
+    algebra: SquareRootAlgebra,
+) -> Float[Array, "other column"]:
+    """`unrolled.residuals.others_along_ode`."""
+    along = partial(change_along_ode, layout, jacobian, scales, algebra=algebra)
+    return jax.vmap(along, in_axes=1, out_axes=1)(rows)[np.array(others, dtype=int)]
 
 
 def residual_variance_ratios(

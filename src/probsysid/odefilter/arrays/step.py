@@ -28,11 +28,12 @@ from probsysid.odefilter.arrays.residuals import (
     disturbance_rows,
     embed,
     off_solutions,
+    others_along_ode,
     residual_variance_ratios,
     rows_along_ode,
 )
 from probsysid.odefilter.arrays.sqrt_algebra import SquareRootAlgebra
-from probsysid.odefilter.coloured_noise import apart_from_state, coloured
+from probsysid.odefilter.coloured_noise import apart_from_state, coloured, units_of_all
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
@@ -109,9 +110,12 @@ class ArrayFilter(IndexedFilter):
         complete = self._completion(particle, self.layout, derivatives)
         values, jacobian = self.linearisation.matrix(complete, physical, self._completion_sparsity)
         jacobian = jacobian * scales[self._physical] / scales[:, None]
-        others = np.array(self._others, dtype=int)
-        factor = jnp.concatenate([rows, self._algebra.product(jacobian[others], rows)])
-        return values / scales, factor, jacobian[self._highest]
+        highest = jacobian[self._highest]
+        if particle.process_noise is None:
+            others = self._algebra.product(jacobian[np.array(self._others, dtype=int)], rows)
+        else:
+            others = others_along_ode(self.layout, self._others, highest, scales, rows, self._algebra)
+        return values / scales, jnp.concatenate([rows, others]), highest
 
     def _completion(self, particle: Particle, layout: Layout, derivatives: Any) -> Callable[[Any], Any]:
         """The map from physical components to all of a layout, in physical units."""
@@ -256,10 +260,11 @@ class ArrayFilter(IndexedFilter):
 
     def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
         rows = self._predict_rows_along_ode(state, arrived.variance, arrived.jacobian, sample.scales, sample.step)
-        assert len(state.mean) == self.layout.size, "the smoother does not know coloured noise"
-        free, size = len(self._free), self.layout.size
-        rows = jnp.insert(rows, np.full(size - free, free), 0.0, axis=1)[self._prediction_to_layout]
-        return self._predict_mean(state) * sample.scales, rows * sample.scales[:, None]
+        columns, gap = len(state.factor), self.layout.size - len(self._free)
+        noise, units = len(state.mean) - self.layout.size, units_of_all(sample, state.mean)
+        rows = jnp.insert(rows, np.full(gap, columns), 0.0, axis=1)
+        order = np.concatenate([self._prediction_to_layout, len(rows) - noise + np.arange(noise)])
+        return self._predict_mean(state) * units, rows[order] * units[:, None]
 
     def _disturb(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         added = self._disturbance_rows(state, particle, sample)
@@ -268,7 +273,8 @@ class ArrayFilter(IndexedFilter):
 
     def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
         added = state._replace(factor=self._disturbance_rows(state, particle, sample))
-        return self._all_rows(added)[self._to_layout] * sample.scales[:, None]
+        rows = self._all_rows(added)[self._to_layout] * sample.scales[:, None]
+        return jnp.pad(rows, ((0, len(state.mean) - len(rows)), (0, 0)))
 
     def _disturbance_rows(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
         given = sample.scales, sample.step, particle.process_noise or []
@@ -290,7 +296,7 @@ class ArrayFilter(IndexedFilter):
 
         def function(x: Any) -> Any:
             outputs = self.model.measured(list(x[:split]), list(x[split:]), inputs, particle.parameters)
-            return jnp.stack(transformed(particle.noise, outputs))
+            return jnp.stack(transformed(particle.noise, outputs, list(sample.outputs)))
 
         point = state.mean[observable] * scales[observable]
         predictions, jacobian = jacobian_matrix(function, point, self.model.outputs_sparsity)
@@ -366,12 +372,10 @@ class ArrayFilter(IndexedFilter):
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state)
 
     def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
-        size = self.layout.size
-        if len(state.mean) > size:  # the columns of coloured noise become zero
-            state = state._replace(factor=self._algebra.lower(state.factor))
-        rows = self._all_rows(state)[self._to_layout, : len(self._free)]
+        units = units_of_all(sample, state.mean)
+        rows = joined(self._all_rows(state)[self._to_layout], state.factor[len(self._free) :])
         rows = jnp.pad(rows, ((0, 0), (0, rows.shape[0] - rows.shape[1])))
-        return state.mean[:size] * sample.scales, rows * sample.scales[:, None]
+        return state.mean * units, rows * units[:, None]
 
     def _all_rows(self, state: FilterState) -> Float[Array, "D free"]:
         """The row of every component, in `_factor_order`."""

@@ -12,11 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import block_diag
 
 from probsysid._internal.array_types import Numbers
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
 from probsysid.odefilter.arrays.lapack import Lapack
 from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional, SparseRows, SquareRootAlgebra, Transition
+from probsysid.odefilter.coloured_noise import Ageing
 from probsysid.odefilter.filter import map_blocks
 from probsysid.odefilter.layout import Layout
 
@@ -25,7 +27,8 @@ CACHE = 2**17
 
 
 class GaussianPath(NamedTuple):
-    """Marginal means and factors of all components for every particle, at every point or, without that axis, at one."""
+    """Marginal means and factors of all components, and then of coloured noise, for every particle: at every point or,
+    without that axis, at one."""
 
     mean: Float[Numbers, "*point D particle"]
     factor: Float[Numbers, "*point D D particle"]
@@ -56,6 +59,13 @@ class StateSpaceOps:
     """
 
     layout: Layout
+    noise: int = 0
+    """Number of outputs with coloured noise, which follows the components and stays the same over a step."""
+
+    @property
+    def size(self) -> int:
+        """Of the state, with its coloured noise."""
+        return self.layout.size + self.noise
 
     @cached_property
     def algebra(self) -> SquareRootAlgebra:
@@ -64,17 +74,19 @@ class StateSpaceOps:
 
     @property
     def _largest(self) -> int:
-        return 2 * self.layout.size
+        return 2 * self.size
 
     @cached_property
     def _transition(self) -> Transition:
-        return Transition(SparseRows.of(self.layout.transition), self.layout.process_factor)
+        kept, nothing = np.eye(self.noise), np.zeros((self.noise, self.noise))
+        matrix, factor = self.layout.transition, self.layout.process_factor
+        return Transition(SparseRows.of(block_diag(matrix, kept)), block_diag(factor, nothing))
 
     def predict(
         self,
         departing: GaussianPath,
         variance: Float[Numbers, "point coordinate particle"],
-        units: Float[Numbers, "point D"],
+        units: Float[Numbers, "point component"],
     ) -> GaussianPath:
         """States after a step, from those before it and its squared diffusion."""
 
@@ -82,13 +94,13 @@ class StateSpaceOps:
             mean, factor = self.algebra.predict_gaussian(self._transition, mean / units, factor / units[:, None], sigma)
             return mean * units, factor * units[:, None]
 
-        return GaussianPath(*self._map(predict, *departing, self._sigma(variance), units[..., None]))
+        return GaussianPath(*self._map(predict, *departing, self._sigma(variance), self._units(units)))
 
     def revert(
         self,
         departing: GaussianPath,
         variance: Float[Numbers, "point coordinate particle"],
-        units: Float[Numbers, "point D"],
+        units: Float[Numbers, "point component"],
     ) -> GaussianConditional:
         """Backward kernels: states given those after a step."""
 
@@ -98,17 +110,17 @@ class StateSpaceOps:
                 scaled.gain * units[:, None] / units, scaled.offset * units, scaled.factor * units[:, None]
             )
 
-        return self._map(kernel, *departing, self._sigma(variance), units[..., None])
+        return self._map(kernel, *departing, self._sigma(variance), self._units(units))
 
     def before_noise(
         self,
         departing: GaussianPath,
         disturbed: "Disturbance",
-        units: Float[Numbers, "point D"],
+        units: Float[Numbers, "point component"],
         free: tuple[int, ...],
     ) -> GaussianConditional:
         """Backward kernels: states given those after a step that ends with process noise."""
-        algebra, part = self.algebra, np.array(free)
+        algebra, part = self.algebra, self._with_noise(free)
 
         def kernel(start: GaussianPath, end: GaussianPath, noise: Any, mean: Any, rows: Any, units: Any) -> Any:
             scale = units[:, None]
@@ -119,22 +131,42 @@ class StateSpaceOps:
             gain, offset, factor = algebra.merge(before, after)
             return GaussianConditional(gain * scale / units, offset * units, factor * scale)
 
-        return self._map(kernel, departing, *disturbed, units[..., None])
+        return self._map(kernel, departing, *disturbed, self._units(units))
 
-    def before_restart(self, filtered: GaussianPath, kernels: GaussianConditional) -> GaussianConditional:
-        """Backward kernels of the states before a restart, from those of the states after it.
+    def before_departure(
+        self, filtered: GaussianPath, kernels: GaussianConditional, kept: tuple[int, ...], ageing: Ageing | None
+    ) -> GaussianConditional:
+        """Backward kernels of the states at the end of an interval, from those at the start of the next one.
 
-        The two share the physical components and are otherwise conditionally independent.
+        The two share the components `kept` (without the others where there is a restart) and are otherwise
+        conditionally independent, but for the part of coloured noise that outlives the interval.
         """
-        algebra, physical = self.algebra, np.array(self.layout.physical)
+        algebra, part = self.algebra, self._with_noise(kept)
 
-        def through(mean: Any, factor: Any, after: GaussianConditional) -> GaussianConditional:
-            return algebra.merge(algebra.condition_on_part(physical, mean, factor), after)
+        def through(mean: Any, factor: Any, after: GaussianConditional, ageing: Ageing | None) -> GaussianConditional:
+            if ageing is None:
+                return algebra.merge(algebra.condition_on_part(part, mean, factor), after)
+            same = jnp.zeros_like(mean[: len(kept)])
+            memory, fresh = jnp.concatenate([same + 1.0, ageing.memory]), jnp.concatenate([same, ageing.fresh])
+            added = fresh[:, None] * np.eye(len(part))[(..., *[None] * (fresh.ndim - 1))]
+            rows = jnp.concatenate([memory[:, None] * factor[part], added], axis=1)
+            before = algebra.given(mean, factor, memory * mean[part], rows)
+            before = before._replace(gain=jnp.zeros_like(factor).at[:, part].set(before.gain))
+            return algebra.merge(before, after)
 
-        return self._map(through, *filtered, kernels)
+        return self._map(through, *filtered, kernels, ageing)
+
+    def _with_noise(self, components: tuple[int, ...]) -> np.ndarray:
+        """Indices of components and of all coloured noise."""
+        return np.array([*components, *range(self.layout.size, self.size)])
+
+    def _units(self, units: Float[Numbers, "point component"]) -> Float[Numbers, "point D 1"]:
+        """Those of coloured noise are one."""
+        return jnp.pad(jnp.asarray(units), ((0, 0), (0, self.noise)), constant_values=1.0)[..., None]
 
     def _sigma(self, variance: Float[Numbers, "point coordinate particle"]) -> Float[Numbers, "point D particle"]:
-        return jnp.sqrt(variance)[:, np.array(self.layout.coordinate)]
+        sigma = jnp.sqrt(variance)[:, np.array(self.layout.coordinate)]
+        return jnp.pad(sigma, ((0, 0), (0, self.noise), (0, 0)))
 
     def _map(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Map a function made of the algebra's operations over points, the first axis of arrays, and particles, the

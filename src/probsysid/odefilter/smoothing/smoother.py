@@ -22,10 +22,9 @@ from jax import lax
 from jaxtyping import Bool, Float
 
 from probsysid._internal.array_types import Numbers
-from probsysid._internal.errors import InputError
 from probsysid.model.particle import Particle
 from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
-from probsysid.odefilter.coloured_noise import coloured
+from probsysid.odefilter.coloured_noise import Ageing
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.ode_filter import ODEFilter
@@ -39,12 +38,14 @@ class SmootherChunk(NamedTuple):
 
     filtered: GaussianPath
     departing: GaussianPath | None
-    """Where the steps depart from after restarts; None without restarts."""
-    restarted: Bool[Numbers, " point"] | None
-    """Where there is a restart; None if restarts are equally spaced."""
+    """Where the steps depart from; None if that is always the point itself: without restarts and coloured noise."""
+    departed: Bool[Numbers, " point"] | None
+    """Where it is not: at the samples; None if those are equally spaced."""
+    ageing: Ageing | None
+    """Of coloured noise over the interval that begins there; None without any."""
     variance: Float[Numbers, "point coordinate particle"]
     """Squared diffusion of each step."""
-    units: Float[Numbers, "point D"]
+    units: Float[Numbers, "point component"]
     """Nordsieck scales of each step: `Layout.scales`."""
     disturbed: Disturbance | None
     """None without process noise."""
@@ -89,11 +90,12 @@ def _backward_chunks(
     last = _point(trajectory.filtered, -1)
     length = chunk_length(layout.size, last.mean.shape[-1], draws, longest)
     units = layout.scales(np.diff(trajectory.time))
-    filtered, departing, restarted = trajectory.filtered, trajectory.departing, trajectory.restarted
+    apart = trajectory.departing, trajectory.departed, trajectory.ageing
     disturbed = jax.tree.map(lambda leaf: leaf[1:], trajectory.disturbed)
     valid = np.ones(end, dtype=bool)
-    whole = SmootherChunk(filtered, departing, restarted, trajectory.variance[1:], units, disturbed, valid)
-    smoother = BackwardSmoother(layout, trajectory.free, jax.random.key(0) if key is None else key, draws)
+    whole = SmootherChunk(trajectory.filtered, *apart, trajectory.variance[1:], units, disturbed, valid)
+    key = jax.random.key(0) if key is None else key
+    smoother = BackwardSmoother(layout, trajectory.free, trajectory.kept, key, draws)
     later, smoothed = smoother.start(last)
     yield end, smoothed
     for first in range(end - length, -length, -length):
@@ -105,7 +107,8 @@ def _backward_chunks(
 
 
 class Smoothed(NamedTuple):
-    """At the samples: smoothed marginals, one joint draw of the path per particle, and one-step prediction errors."""
+    """At the samples: smoothed marginals of all components and of coloured noise, one joint draw of their path per
+    particle, and one-step prediction errors."""
 
     mean: Float[np.ndarray, "sample D particle"]
     sd: Float[np.ndarray, "sample D particle"]
@@ -123,8 +126,6 @@ def smooth_record(
     longest_chunk: int = LONGEST_CHUNK,
 ) -> Smoothed:
     """Filter and smooth a record without storing every step: on the way back each chunk is filtered again."""
-    if coloured(particles.noise):
-        raise InputError("states are not smoothed where the noise is coloured: leave out `time`, or use predict.")
     count, substeps = samples.grid.shape[:2]
     chunks: list[tuple[ChunkStart, GaussianPath]] = []
     innovations, smoothed = ChunkBuffer(count), ChunkBuffer(count)
@@ -133,7 +134,7 @@ def smooth_record(
         chunks.append((chunk, _point(results.points, end)))
         innovations.put(chunk.first, results.innovation)
     units = ode_filter.layout.scales(np.diff(step_times(time, substeps)))
-    smoother = BackwardSmoother(ode_filter.layout, ode_filter.free, key, 1, restart_spacing=substeps)
+    smoother = BackwardSmoother(ode_filter.layout, ode_filter.free, ode_filter.kept, key, 1, sample_spacing=substeps)
     later, points = smoother.start(chunks[-1][1])
     smoothed.put(count - 1, _at_samples(points, 1, substeps))
     for (_, before), (chunk, _) in reversed(list(pairwise(chunks))):
@@ -143,9 +144,9 @@ def smooth_record(
         valid = np.arange(first, first + length) < len(units)
         steps = padded_slice(units, first, len(units), length)
         filtered = _departure_points(before, results.points)
+        apart = results.departing, None, results.ageing
         later, points = smoother.step(
-            later,
-            SmootherChunk(filtered, results.departing, None, results.variance, steps, results.disturbed, valid),
+            later, SmootherChunk(filtered, *apart, results.variance, steps, results.disturbed, valid)
         )
         smoothed.put(chunk.first - 1, _at_samples(points, chunk.samples, substeps))
     mean, sd, path = smoothed.arrays
@@ -187,21 +188,27 @@ class BackwardSmoother:
     layout: Layout
     free: tuple[int, ...]
     """Components that determine the others: `ODEFilter.free`."""
+    kept: tuple[int, ...]
+    """Components that the start of an interval leaves as they are: `ODEFilter.kept`."""
     key: jax.Array
     draws: int
-    restart_spacing: int | None = None
-    """Number of points from one restart to the next, counted from the first point of a chunk; None if the chunk says
-    where restarts are."""
+    sample_spacing: int | None = None
+    """Number of points from one sample to the next, counted from the first point of a chunk; None if the chunk says
+    where samples are."""
+
+    @property
+    def _programs(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return smoother_programs(self.layout, self.free, self.kept, self.draws, self.sample_spacing)
 
     def start(self, last: GaussianPath) -> tuple[BackwardState, SmoothedChunk]:
         """At the last point, smoothing is filtering."""
-        program, _ = smoother_programs(self.layout, self.free, self.draws, self.restart_spacing)
+        program, _ = self._programs
         point, smoothed = program(last, jax.random.fold_in(self.key, 1))
         return BackwardState(point, 1), smoothed
 
     def step(self, later: BackwardState, chunk: SmootherChunk) -> tuple[BackwardState, SmoothedChunk]:
         """Smooth the chunk before those smoothed so far."""
-        _, program = smoother_programs(self.layout, self.free, self.draws, self.restart_spacing)
+        _, program = self._programs
         chunks = later.chunks + 1
         point, smoothed = program(later.point, chunk, jax.random.fold_in(self.key, chunks))
         return BackwardState(point, chunks), smoothed
@@ -209,26 +216,27 @@ class BackwardSmoother:
 
 @lru_cache(maxsize=32)
 def smoother_programs(
-    layout: Layout, free: tuple[int, ...], draws: int, restart_spacing: int | None
+    layout: Layout, free: tuple[int, ...], kept: tuple[int, ...], draws: int, sample_spacing: int | None
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Compiled for all particles: the last point, and a chunk of earlier ones."""
-    ops = StateSpaceOps(layout)
-    marginalise, draw = (
-        ops.algebra.for_all_particles(operation) for operation in (ops.algebra.marginalise, ops.algebra.draw)
-    )
 
-    def normals(key: jax.Array, count: int, particles: int) -> jax.Array:
-        return jax.random.normal(key, (count, layout.size, draws, particles))
+    def normals(key: jax.Array, count: int, states: Any) -> jax.Array:
+        *_, size, particles = states.shape
+        return jax.random.normal(key, (count, size, draws, particles))
 
     def smoothed(states: GaussianPath, paths: Any) -> SmoothedChunk:
         return SmoothedChunk(states, states.sd, paths)
 
     def start(last: GaussianPath, key: jax.Array) -> Any:
-        (normal,) = normals(key, 1, last.mean.shape[-1])
+        (normal,) = normals(key, 1, last.mean)
         paths = last.mean[:, None] + jnp.einsum("icn,cdn->idn", last.factor, normal)
         return (last, paths), smoothed(*jax.tree.map(lambda leaf: leaf[None], (last, paths)))
 
     def step(later: Any, chunk: SmootherChunk, key: jax.Array) -> Any:
+        ops = StateSpaceOps(layout, chunk.filtered.mean.shape[1] - layout.size)
+        algebra = ops.algebra
+        marginalise, draw = (algebra.for_all_particles(operation) for operation in (algebra.marginalise, algebra.draw))
+
         def back(later: Any, item: tuple[GaussianConditional, Any, Any]) -> tuple[Any, Any]:
             kernel, normal, valid = item
             state, paths = later
@@ -236,9 +244,8 @@ def smoother_programs(
             earlier = jax.tree.map(lambda new, old: jnp.where(valid, new, old), earlier, later)
             return earlier, earlier
 
-        count, _, particles = chunk.filtered.mean.shape
-        kernels = backward_kernels(ops, free, chunk, restart_spacing)
-        items = kernels, normals(key, count, particles), chunk.valid
+        kernels = backward_kernels(ops, free, kept, chunk, sample_spacing)
+        items = kernels, normals(key, len(chunk.filtered.mean), chunk.filtered.mean), chunk.valid
         later, points = lax.scan(back, later, items, reverse=True)
         return later, smoothed(*points)
 
@@ -246,7 +253,11 @@ def smoother_programs(
 
 
 def backward_kernels(
-    ops: StateSpaceOps, free: tuple[int, ...], chunk: SmootherChunk, restart_spacing: int | None = None
+    ops: StateSpaceOps,
+    free: tuple[int, ...],
+    kept: tuple[int, ...],
+    chunk: SmootherChunk,
+    sample_spacing: int | None = None,
 ) -> GaussianConditional:
     """The conditional distribution of each filtered state given the next one."""
     departing = chunk.filtered if chunk.departing is None else chunk.departing
@@ -256,13 +267,14 @@ def backward_kernels(
         kernels = ops.before_noise(departing, chunk.disturbed, chunk.units, free)
     if chunk.departing is None:
         return kernels
-    part = slice(None, None, restart_spacing)
-    before = ops.before_restart(*jax.tree.map(lambda leaf: leaf[part], (chunk.filtered, kernels)))
-    if chunk.restarted is None:
+    part = slice(None, None, sample_spacing)
+    filtered, after, ageing = jax.tree.map(lambda leaf: leaf[part], (chunk.filtered, kernels, chunk.ageing))
+    before = ops.before_departure(filtered, after, kept, ageing)
+    if chunk.departed is None:
         return jax.tree.map(lambda direct, through: direct.at[part].set(through), kernels, before)
-    restarted = chunk.restarted
+    departed = chunk.departed
 
-    def where_restarted(through: Any, direct: Any) -> Any:
-        return jnp.where(restarted.reshape(-1, *[1] * (direct.ndim - 1)), through, direct)
+    def where_departed(through: Any, direct: Any) -> Any:
+        return jnp.where(departed.reshape(-1, *[1] * (direct.ndim - 1)), through, direct)
 
-    return jax.tree.map(where_restarted, before, kernels)
+    return jax.tree.map(where_departed, before, kernels)

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 
 from probsysid._internal.array_types import Numbers
 from probsysid.model.particle import Particle
+from probsysid.odefilter.coloured_noise import Ageing
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
@@ -29,15 +30,20 @@ class Trajectory(NamedTuple):
     time: Float[np.ndarray, " point"]
     filtered: GaussianPath
     departing: GaussianPath | None
-    """The same after a restart, where one follows; None without restarts."""
-    restarted: Bool[np.ndarray, " point"]
-    """Where a restart follows: at samples, not at the steps and points between them."""
+    """The same at the start of the step that follows, where that is another state: None without restarts and coloured
+    noise."""
+    departed: Bool[np.ndarray, " point"]
+    """Where it is: at samples, not at the steps and points between them."""
+    ageing: Ageing | None
+    """Of coloured noise over the interval that follows; None if there is none."""
     variance: Float[np.ndarray, "point coordinate particle"]
     """Squared diffusion of the step that leads to the point."""
     disturbed: Disturbance | None
     """Process noise at the end of that step; None if there is none."""
     free: tuple[int, ...]
     """Components that determine the others: `ODEFilter.free`."""
+    kept: tuple[int, ...]
+    """Components that are the same at the start of an interval as at the end of the one before: `ODEFilter.kept`."""
     energy: Float[np.ndarray, "sample particle"]
     innovation: Float[np.ndarray, "sample output particle"]
     innovation_variance: Float[np.ndarray, "sample output particle"]
@@ -63,7 +69,9 @@ class FilteredChunk(NamedTuple):
     points: GaussianPath
     variance: Float[Numbers, "point coordinate particle"]
     departing: GaussianPath | None
-    """Where its steps depart from; None without restarts."""
+    """Where its steps depart from; None without restarts and coloured noise."""
+    ageing: Ageing | None
+    """Of coloured noise over the interval of each step."""
     disturbed: Disturbance | None
     energy: Float[Numbers, "sample particle"]
     innovation: Float[Numbers, "sample output moment particle"]
@@ -122,22 +130,25 @@ def trace(
         steps.put(first_point, (results.points, results.variance))
         at_samples.put(chunk.first, (results.energy, results.innovation))
         if results.departing is not None:
-            departures.put(first_point - 1, results.departing)
+            departures.put(first_point - 1, (results.departing, results.ageing))
         if results.disturbed is not None:
             disturbances.put(first_point, results.disturbed)
     filtered, variance = steps.arrays
     energy, innovation = at_samples.arrays
-    if ode_filter.restarts:
-        departures.put(points - 1, jax.tree.map(lambda leaf: leaf[-1:], filtered))
-    restarted = ode_filter.restarts & (np.arange(points) % substeps == 0)
+    departing, ageing = departures.arrays or (None, None)
+    if departing is not None:  # nothing departs from the last point
+        departures.put(points - 1, jax.tree.map(lambda leaf: leaf[-1:], (filtered, ageing)))
+    departed = (departing is not None) & (np.arange(points) % substeps == 0)
     return Trajectory(
         step_times(time, substeps),
         filtered,
-        departures.arrays,
-        restarted,
+        departing,
+        departed,
+        ageing,
         variance,
         disturbances.arrays,
         ode_filter.free,
+        ode_filter.kept,
         energy,
         innovation[:, :, 0],
         innovation[:, :, 1],
@@ -167,7 +178,7 @@ def _start_program(ode_filter: ODEFilter) -> Callable[[Particle, IntervalData], 
     def start(particle: Particle, samples: IntervalData) -> Any:
         sample = jax.tree.map(lambda leaf: leaf[0], samples)
         state, *observed = _observe(ode_filter, ode_filter.start(particle, sample), particle, sample)
-        results = GaussianPath(*ode_filter.moments(state, sample)), jnp.stack(state.variance), None, None, *observed
+        results = GaussianPath(*ode_filter.moments(state, sample)), jnp.stack(state.variance), *[None] * 3, *observed
         return _dense(ode_filter, state), jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], results)
 
     return start
@@ -188,7 +199,10 @@ def _chunk_program(ode_filter: ODEFilter) -> Callable[[FilterState, Particle, In
             state, *observed = _observe(ode_filter, arrived, particle, sample)
             last = GaussianPath(*ode_filter.moments(ode_filter.before_jump(state, arrived), sample))
             points = jax.tree.map(lambda many, end: jnp.concatenate([many[:-1], end[None]]), points, last)
-            steps = points, variances, departing if ode_filter.restarts else None, disturbed
+            ageing = Ageing.of(particle.noise, sample)
+            apart = ode_filter.restarts or ageing is not None
+            ageing = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(variances), *leaf.shape)), ageing)
+            steps = points, variances, departing if apart else None, ageing, disturbed
             return _dense(ode_filter, state), (steps, observed)
 
         state, (steps, observed) = lax.scan(interval, state, samples)
@@ -232,13 +246,14 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
         def merge(old: Any, added: Any) -> Any:
             return np.concatenate([old, added])[order]
 
-        restarting, disturbed = trajectory.departing, trajectory.disturbed
+        apart, disturbed = (trajectory.departing, trajectory.ageing), trajectory.disturbed
         assert disturbed is None, "process noise enters at the ends of steps; there is no dense output with it"
         trajectory = trajectory._replace(
             time=np.concatenate([known, new])[order],
             filtered=jax.tree.map(merge, trajectory.filtered, predicted),
-            departing=None if restarting is None else jax.tree.map(merge, restarting, predicted),
-            restarted=np.concatenate([trajectory.restarted, np.zeros(len(new), dtype=bool)])[order],
+            departing=None if apart[0] is None else jax.tree.map(merge, apart[0], predicted),
+            departed=np.concatenate([trajectory.departed, np.zeros(len(new), dtype=bool)])[order],
+            ageing=jax.tree.map(lambda leaf: merge(leaf, leaf[base]), apart[1]),
             variance=merge(trajectory.variance, variance),
             disturbed=disturbed,
         )
@@ -247,14 +262,15 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
 
 def _predict(layout: Layout, departing: GaussianPath, variance: np.ndarray, units: np.ndarray) -> GaussianPath:
     """States after one step each, chunk by chunk."""
-    count, _, particles = departing.mean.shape
+    count, size, particles = departing.mean.shape
+    program = _predictor(layout, size - layout.size)
     length = chunk_length(layout.size, particles)
     predicted = ChunkBuffer(count)
     for first in range(0, count, length):
-        predicted.put(first, _predictor(layout)(*padded_slice((departing, variance, units), first, count, length)))
+        predicted.put(first, program(*padded_slice((departing, variance, units), first, count, length)))
     return predicted.arrays
 
 
 @lru_cache(maxsize=32)
-def _predictor(layout: Layout) -> Callable[[GaussianPath, Any, Any], GaussianPath]:
-    return jax.jit(StateSpaceOps(layout).predict)
+def _predictor(layout: Layout, noise: int) -> Callable[[GaussianPath, Any, Any], GaussianPath]:
+    return jax.jit(StateSpaceOps(layout, noise).predict)

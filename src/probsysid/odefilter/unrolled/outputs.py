@@ -25,7 +25,8 @@ def predicted_outputs(
     inputs = [values[0] for values in sample.inputs]
 
     def function(x: Sequence[Scalar]) -> Sequence[Scalar]:
-        return transformed(particle.noise, model.measured(x[:split], x[split:], inputs, particle.parameters))
+        outputs = model.measured(x[:split], x[split:], inputs, particle.parameters)
+        return transformed(particle.noise, outputs, list(sample.outputs))
 
     jacobian = linearise.jacobian(function, point, model.outputs_sparsity)
     output_rows = [

@@ -124,6 +124,15 @@ def rows_along_ode(
     return [[column[i] for column in columns] for i in range(layout.size)]
 
 
+def others_along_ode(
+    layout: Layout, others: Sequence[int], jacobian: list[Row], scales: Any, rows: list[Row]
+) -> list[Row]:
+    """Rows of the others from those of the physical components, as `rows_along_ode` carries them: nothing is then off
+    the solutions.  Rows with the Jacobian's rate of change would be: the next Jacobian has it, too."""
+    columns = [change_along_ode(layout, jacobian, scales, list(column)) for column in zip(*rows, strict=True)]
+    return [[column[i] for column in columns] for i in others]
+
+
 def residuals_at(layout: Layout, mean: list[Any], values: list[Any]) -> list[Any]:
     """Of the ODE, at the linearisation whose values of the vector field at the mean these are."""
     return [mean[i] - value for i, value in zip(layout.highest, values, strict=True)]

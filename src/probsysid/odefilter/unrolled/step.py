@@ -14,7 +14,7 @@ from jax import lax
 
 from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.model.particle import Particle
-from probsysid.odefilter.coloured_noise import apart_from_state, coloured
+from probsysid.odefilter.coloured_noise import apart_from_state, coloured, units_of_all
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
@@ -30,6 +30,7 @@ from probsysid.odefilter.unrolled.residuals import (
     disturbance_rows,
     embed,
     off_solutions,
+    others_along_ode,
     rate_residuals,
     residual_rows,
     residual_variance_ratio,
@@ -101,17 +102,17 @@ class UnrolledFilter(ODEFilter):
             [gaussian.multiply(s, scales[j] / scales[i]) for s, j in zip(row, layout.physical, strict=True)]
             for i, row in enumerate(jacobian)
         ]
-        factor = [
-            *rows,
-            *(gaussian.combine(jacobian[i], rows) for i in self._others),
-        ]
         pattern = self.model.dynamics_sparsity
         highest = [
             [entry if used else None for entry, used in zip(jacobian[i], row, strict=True)]
             for i, row in zip(layout.highest, pattern, strict=True)
         ]
+        if particle.process_noise is None:
+            others = [gaussian.combine(jacobian[i], rows) for i in self._others]
+        else:
+            others = others_along_ode(layout, self._others, highest, scales, rows)
         mean = [value / scale for value, scale in zip(values, scales, strict=True)]
-        return mean, factor, highest
+        return mean, [*rows, *others], highest
 
     # One interval
 
@@ -295,10 +296,10 @@ class UnrolledFilter(ODEFilter):
 
     def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
         rows = self._predict_rows_along_ode(state, arrived.variance, arrived.jacobian, sample.scales, sample.step)
-        assert len(rows) == self.layout.size, "the smoother does not know coloured noise"
-        free, gap = len(self.free), [None] * (self.layout.size - len(self.free))
-        mean = jnp.stack(self._predict_mean(state)) * sample.scales
-        return mean, dense([[*row[:free], *gap, *row[free:]] for row in rows]) * sample.scales[:, None]
+        columns, gap = len(state.factor), [None] * (self.layout.size - len(self.free))
+        units = units_of_all(sample, state.mean)
+        mean = jnp.stack(self._predict_mean(state)) * units
+        return mean, dense([[*row[:columns], *gap, *row[columns:]] for row in rows]) * units[:, None]
 
     def _disturb(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
         added = self._disturbance_rows(state, particle, sample)
@@ -309,7 +310,8 @@ class UnrolledFilter(ODEFilter):
 
     def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
         added = self._disturbance_rows(state, particle, sample)
-        return dense(self._component_rows(state._replace(factor=added))) * sample.scales[:, None]
+        rows = dense(self._component_rows(state._replace(factor=added))) * sample.scales[:, None]
+        return jnp.pad(rows, ((0, len(state.mean) - len(rows)), (0, 0)))
 
     def _disturbance_rows(self, state: FilterState, particle: Particle, sample: IntervalData) -> list[Row]:
         levels = particle.process_noise or []
@@ -383,11 +385,9 @@ class UnrolledFilter(ODEFilter):
         return fill(state, pattern)
 
     def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
-        size, free = self.layout.size, len(self.free)
-        if len(state.factor) > free:  # the columns of coloured noise become zero
-            state = state._replace(factor=gaussian.triangularise(state.factor))
-        rows = [[*row[:free], *[None] * (size - free)] for row in self._component_rows(state)]
-        return jnp.stack(state.mean[:size]) * sample.scales, dense(rows) * sample.scales[:, None]
+        gap, units = [None] * (self.layout.size - len(self.free)), units_of_all(sample, state.mean)
+        rows = [[*row, *gap] for row in [*self._component_rows(state), *state.factor[len(self.free) :]]]
+        return jnp.stack(state.mean) * units, dense(rows) * units[:, None]
 
     def pack(self, state: FilterState, template: FilterState) -> Any:
         return jnp.stack(jax.tree.leaves(state))

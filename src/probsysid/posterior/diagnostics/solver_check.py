@@ -30,6 +30,16 @@ NEGLIGIBLE = 0.25
 UNRELIABLE = 0.7
 """Pareto shape above which importance weights are unreliable (Vehtari et al. 2024)."""
 
+EVEN = 0.002
+"""Loss of effective sample size up to which weights are even whatever their shape, which does not know how large their
+differences are: of 1024 weights the largest is then at most 2.4 times the mean."""
+
+MOST_STEPS = 8192
+"""Steps per particle up to which a run whose steps are not fine enough goes beyond the finest level: samples that are
+few and far apart need many steps between them, and cost little."""
+
+FINEST_OF_ALL = 8
+
 
 @dataclass(frozen=True)
 class SolverCheck:
@@ -43,23 +53,30 @@ class SolverCheck:
     """Change of each mean in posterior standard deviations."""
     spread: dict[str, float]
     """Ratio of the standard deviations with the finer integration and with this one."""
+    loss: float = 1.0
+    """Of effective sample size by these weights, as a share."""
 
     def to_record(self) -> dict[str, Any]:
         """As plain data; the constructor takes it back."""
         return asdict(self)
 
     @property
+    def reliable(self) -> bool:
+        """Whether the weights can tell what a finer integration changes."""
+        return self.shape < UNRELIABLE or self.loss <= EVEN
+
+    @property
     def adequate(self) -> bool:
         """Whether a finer integration would change nothing that matters."""
         moves = [abs(value) for value in self.shift.values()]
         widths = [abs(value - 1) for value in self.spread.values()]
-        return self.shape < UNRELIABLE and max(moves + widths) <= NEGLIGIBLE
+        return self.reliable and max(moves + widths) <= NEGLIGIBLE
 
     @property
     def verdict(self) -> str:
         """One sentence."""
         steps = f"{self.substeps} step{'s' * (self.substeps > 1)} per sample"
-        if self.shape >= UNRELIABLE:
+        if not self.reliable:
             return f"integration with {steps} is not accurate enough: with {self.finer} the posterior is another one."
         name = max(self.shift, key=lambda key: abs(self.shift[key]))
         size = f"integration error moves {name} by {abs(self.shift[name]):.2g} posterior sd, the others less"
@@ -99,8 +116,16 @@ def compare(
         mean, sd = old @ x, np.sqrt(old @ (x - old @ x) ** 2)
         shift[name] = float((new @ x - mean) / sd)
         spread[name] = float(np.sqrt(new @ (x - new @ x) ** 2) / sd)
-    lost = 1 - weights[alive].sum()
-    return SolverCheck(substeps, finer, shape if lost < 0.01 else np.inf, shift, spread)
+    if 1 - weights[alive].sum() >= 0.01:
+        return SolverCheck(substeps, finer, np.inf, shift, spread)
+    plain = np.exp(ratios[alive] - np.max(ratios[alive]))
+    loss = 1 - float((old @ plain) ** 2 / (old @ plain**2))
+    return SolverCheck(substeps, finer, shape, shift, spread, loss)
+
+
+def finest_level(samples: int) -> int:
+    """The finest level at which a run may end."""
+    return max(adaptive_substeps.FINEST, min(FINEST_OF_ALL, (MOST_STEPS // samples).bit_length() - 1))
 
 
 def smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -130,7 +155,7 @@ def refine_until_adequate(
     while True:
         run, finer = adaptive_substeps.compute(run, target, run.level + 1)
         found = assess(run, finer, values(run))
-        if found.adequate or run.level == adaptive_substeps.FINEST:
+        if found.adequate or run.level >= finest_level(run.samples):
             return run, found, finer, rejuvenations
         try:
             metered.budget.check()
