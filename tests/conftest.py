@@ -27,12 +27,11 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
-import tests.shapes  # noqa: F401  (the hook imports it by its name)
+from tests.shapes import check_package
 
 # Shapes and types of arrays in signatures are checked while tests run.  Before anything imports probsysid.
-install_import_hook("probsysid", "tests.shapes.checked")
+check_package("probsysid")
 
 # Same examples in every run; no deadline, because the first example of a shape includes its compilation.
 settings.register_profile("probsysid", deadline=None, derandomize=True, print_blob=True)
