@@ -3,8 +3,8 @@
 conftest.py calls `check_package`, which applies `checked` to every function and dataclass of the package.  Only hints
 that hold an array type of jaxtyping are checked, with axis names consistent within a call; other types are left to mypy
 and to the package's own errors, which tests provoke on purpose.  All items of a container are checked (beartype would
-check one at random), and named tuples where a signature names them.  Iterators, functions and forward references are not
-checked: hints are resolved when a function is defined.
+check one at random), and named tuples where a signature names them.  Iterators, functions and forward references are
+not checked: hints are resolved when a function is defined.
 
 A function without such hints stays as it is.  jaxtyping's own import hook wraps them all, binds every call to its
 signature and calls a checker twice: with it a run of the sampler takes three times as long (docs/decisions.md).
