@@ -1,17 +1,20 @@
 """Settings for all tests."""
 
+import ctypes
+import gc
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before anything imports jax: the numbers in these tests are for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# The options for XLA that probsysid sets itself, without those for LLVM: these make long runs faster and compilation
-# several times slower, and tests mostly compile.  perf/kernel.py checks the energies with all of them.
+# The options for XLA that probsysid sets itself, but machine code is not optimised: tests mostly compile, which takes
+# half as long so (docs/decisions.md).  tests/parallel/test_sharding.py and perf/kernel.py run with all options.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=64000000,xla_cpu_use_multi_output_fusion=true"
-    " --xla_disable_hlo_passes=cpu_multi_output_fusion",
+    " --xla_disable_hlo_passes=cpu_multi_output_fusion --xla_backend_optimization_level=0",
 )
 # Compiled programs are shared by the processes of one run, and kept for the next.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
@@ -25,18 +28,42 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
         warnings.simplefilter("ignore")
         import arviz  # noqa: F401
 
+import jax
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
-import tests.shapes  # noqa: F401  (the hook imports it by its name)
+from tests.shapes import check_package
 
 # Shapes and types of arrays in signatures are checked while tests run.  Before anything imports probsysid.
-install_import_hook("probsysid", "tests.shapes.checked")
+check_package("probsysid")
 
 # Same examples in every run; no deadline, because the first example of a shape includes its compilation.
 settings.register_profile("probsysid", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("probsysid")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def release_programs() -> Iterator[None]:
+    """Compiled programs stay in memory for as long as JAX's caches hold them: 1.2 MB each, thousands in a suite.  Few
+    of them serve two files, so the caches are emptied after a file that leaves more than MOST_MEMORY behind."""
+    yield
+    if memory() > MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
+        if hasattr(ctypes.CDLL(None), "malloc_trim"):  # glibc keeps what is freed in small pieces
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+MOST_MEMORY = 1.2e9
+
+
+def memory() -> float:
+    """Bytes that this process has in memory; 0 where the system does not say."""
+    try:
+        return float(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0.0
+
 
 SLOW_FILES = (
     "test_ibis",

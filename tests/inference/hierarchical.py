@@ -94,23 +94,23 @@ def by_quadrature(
     density: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
 ) -> Exact:
     """On grids of the common value, the spread and a record's own value; `density(own, common, spread)`."""
-    population = density(own[None, None, :], common[:, None, None], spread[None, :, None])
-    moments = [simpson(population * own**n, x=own) for n in range(3)]
+    likelihoods = [np.ones_like(own), *(np.exp(log_likelihood(record, own)) for record in data)]
+    # Simpson's rule as weights of the points, so that all integrals over a record's own value are one product
+    features = simpson(np.eye(len(own)), x=own) * np.array([each * own**n for each in likelihoods for n in range(3)])
+    integrals = np.array([density(own, value, spread[:, None]) @ features.T for value in common])
+    moments, *of_records = np.moveaxis(integrals, -1, 0).reshape(len(likelihoods), 3, len(common), len(spread))
     assert np.allclose(moments[0], 1, atol=2e-4)  # the grid is fine and wide enough
-    likelihoods = [np.exp(log_likelihood(record, own)) for record in data]
-    parts = [simpson(population * each, x=own) for each in likelihoods]
+    parts = [record[0] for record in of_records]
     joint = prior(common)[:, None] * spread_prior(spread)[None, :] * np.prod(parts, axis=0)
 
     def total(values: np.ndarray) -> float:
         return float(simpson(simpson(joint * values, x=spread), x=common))
 
     evidence = total(np.ones_like(joint))
-    features = {"k": common[:, None], "k.spread": spread[None, :]}
-    found = {name: [total(value**n) / evidence for n in (1, 2)] for name, value in features.items()}
-    for r, (each, part) in enumerate(zip(likelihoods, parts, strict=True)):
-        found[f"k[{r}]"] = [
-            total(simpson(population * each * own**n, x=own) / np.maximum(part, 1e-300)) / evidence for n in (1, 2)
-        ]
+    grids = {"k": common[:, None], "k.spread": spread[None, :]}
+    found = {name: [total(value**n) / evidence for n in (1, 2)] for name, value in grids.items()}
+    for r, (part, *others) in enumerate(of_records):
+        found[f"k[{r}]"] = [total(each / np.maximum(part, 1e-300)) / evidence for each in others]
     new = [total(moments[n]) / evidence for n in (1, 2)]
     return Exact(
         float(np.log(evidence)),

@@ -1,7 +1,7 @@
 """Every kind of noise from data to predictions, on a first-order lag."""
 
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -47,14 +47,17 @@ def record(kind: str) -> ps.Record:
     return ps.Record({"u": force}, {"y": y}, dt=DT, intersample="zoh")
 
 
-def identified(kind: str, **changes: Any) -> ps.Posterior:
+@cache
+def identified(kind: str) -> ps.Posterior:
+    """Once for all tests."""
     return ps.identify(
         MODEL,
         record(kind),
         {"a": dist.LogNormal(0.0, 0.5)},
         {"y": KINDS[kind]},
         {"x": 0.5},
-        **{"solver": ps.Solver(substeps=1), "sampler": SAMPLER, **changes},
+        solver=ps.Solver(substeps=1),
+        sampler=SAMPLER,
     )
 
 
@@ -130,9 +133,7 @@ def test_samples_are_marked() -> None:
 
 def test_the_pilot_is_not_for_coloured_noise() -> None:
     for kind in KINDS:
-        assert has_pilot(
-            identified(kind, sampler=ps.Sampler(particles=16, islands=2, recover=False)).setup.problem
-        ) == (kind != "coloured")
+        assert has_pilot(identified(kind).setup.problem) == (kind != "coloured")
 
 
 @pytest.mark.parametrize("kind", ["Student-t", "coloured"])

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ class Case:
     exact: Exact
     data: list[ps.Record]
 
+    @cached_property
+    def refined(self) -> ps.Posterior:
+        return self.posterior.refined(8192)
+
 
 def identify(data: Any, prior: Any, varies: Any, **options: Any) -> ps.Posterior:
     with warnings.catch_warnings():
@@ -47,6 +52,11 @@ def absolute() -> Case:
     return Case(identify(data, dist.Normal(0.5, 1.0), {"k": dist.HalfNormal(0.8)}), exact, data)
 
 
+def log_normal(own: np.ndarray, common: Any, spread: np.ndarray) -> np.ndarray:
+    """The density of `own` around the median `common`; scipy's takes ten times as long on these grids."""
+    return np.exp(-0.5 * (np.log(own / common) / spread) ** 2) / (np.sqrt(2 * np.pi) * spread * own)
+
+
 def relative() -> Case:
     data = records([1.5, 2.4], seed=2)
     exact = by_quadrature(
@@ -56,7 +66,7 @@ def relative() -> Case:
         np.exp(np.linspace(np.log(0.2) - 2.0, np.log(0.2) + 2.0, 81)),
         stats.lognorm(0.5, scale=0.2).pdf,
         np.exp(np.linspace(-9.0, 10.0, 3001)),
-        lambda own, common, spread: stats.norm.pdf(np.log(own), np.log(common), spread) / own,
+        log_normal,
     )
     spread = dist.LogNormal(np.log(0.2), 0.5)
     return Case(identify(data, dist.LogNormal(np.log(2.0), 0.6), {"k": spread}), exact, data)
@@ -67,8 +77,8 @@ def truncated() -> Case:
     data, low, high = records([1.2, 1.9], seed=3), 0.8, 2.0
 
     def density(own: np.ndarray, common: np.ndarray, spread: np.ndarray) -> np.ndarray:
-        ends = [(np.log(end) - np.log(common)) / spread for end in (low, high)]
-        return stats.truncnorm.pdf(np.log(own), *ends, loc=np.log(common), scale=spread) / own
+        below, above = (stats.norm.cdf((np.log(end) - np.log(common)) / spread) for end in (low, high))
+        return log_normal(own, common, spread) / (above - below)
 
     exact = by_quadrature(
         data,
@@ -104,7 +114,7 @@ def test_moments_and_evidence_are_those_of_quadrature(case: Case) -> None:
 
 
 def test_fresh_draws_agree_more_closely(case: Case) -> None:
-    refined, exact = case.posterior.refined(8192), case.exact
+    refined, exact = case.refined, case.exact
     assert refined.log_evidence == pytest.approx(exact.log_evidence, abs=4 * refined.log_evidence_error)
     assert refined.log_evidence_error < 0.02
     for name, mean in exact.mean.items():
@@ -114,7 +124,7 @@ def test_fresh_draws_agree_more_closely(case: Case) -> None:
 
 def test_a_new_record_has_new_values(case: Case) -> None:
     """The variance of its measurements is that of the common value, plus the spread, plus the noise."""
-    refined, exact = case.posterior.refined(8192), case.exact
+    refined, exact = case.refined, case.exact
     new = ps.Record(outputs={}, dt=DT, samples=SAMPLES)
     prediction = refined.predict(new, initial=START)
     mean, sd = prediction["y"].values, prediction["y_sd"].values

@@ -30,7 +30,7 @@ given = {
     "noise": {"x": dist.LogNormal(-2, 1)},
     "initial": {"x": 0.0},
     "solver": ps.Solver(substeps=1),
-    "sampler": ps.Sampler(particles=128),
+    "sampler": ps.Sampler(particles=128, recover=False),  # a stream does not recover
 }
 warnings.simplefilter("ignore", ps.ModelWarning)
 
@@ -46,6 +46,10 @@ for devices in DEVICES:
     np.testing.assert_allclose(many.theta, one.theta, rtol=0, atol=1e-7)
     np.testing.assert_allclose(many.weights, one.weights, rtol=1e-5)
     np.testing.assert_allclose(many.log_evidence, one.log_evidence, rtol=1e-9)
+# a stream is the batch run, to the bit
+stream = ps.Identifier(lag, dt=0.1, intersample="linear", executor=Devices(1, fewest=1), **given)
+stream.update(record.inputs, record.outputs)
+np.testing.assert_array_equal(stream.posterior.theta, one.theta)
 # rows come to the host in the order of particles
 mesh = Devices(4, fewest=1).mesh(128)
 values = np.random.default_rng(1).standard_normal((6, 128))
@@ -67,9 +71,11 @@ print("same")
 @pytest.mark.parametrize("devices", [pytest.param((2, 4), marks=pytest.mark.long), (4,)])
 def test_the_number_of_devices_does_not_matter(devices: tuple[int, ...]) -> None:
     """In a process of its own: the number of devices is fixed when JAX begins.  With asynchronous calls: otherwise
-    threads take the place of devices (test_threads.py)."""
+    threads take the place of devices (test_threads.py).  With optimised machine code, unlike the other tests
+    (conftest.py), so that a stream is also compared with a batch run where loops are vectorised."""
     environment = {
         **os.environ,
+        "XLA_FLAGS": os.environ["XLA_FLAGS"].replace("--xla_backend_optimization_level=0", ""),
         "PROBSYSID_DEVICES": "4",
         "JAX_CPU_ENABLE_ASYNC_DISPATCH": "true",
         "PYTHONPATH": os.pathsep.join(sys.path),

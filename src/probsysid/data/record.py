@@ -17,8 +17,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from probsysid._internal.errors import InputError, did_you_mean
+from probsysid._internal.notebook import html
 from probsysid.data.band_limited import BandLimited
 from probsysid.data.intersample import Function, FunctionInput, Intersample, Linear, Points, Side, Word, ZeroOrderHold
+from probsysid.data.record_card import record_card
 from probsysid.data.record_checks import (
     check_values,
     checked_channels,
@@ -318,6 +320,9 @@ class Record:
             named = (self.label(k) + (f" ({n} missing)" if n else "") for k, n in self._missing().items())
             parts.append("outputs: " + ", ".join(named))
         return f"Record({'' if self.name is None else repr(self.name) + ', '}{'; '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return html(record_card(self))
 
     def label(self, channel: str) -> str:
         """The name of a channel with its unit, for axes and tables."""

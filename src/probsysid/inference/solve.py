@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
 from probsysid._internal.jax_setup import check_not_traced
+from probsysid._internal.notebook import Card, Cell, Signal, html
 from probsysid._internal.validation import check_count, check_kind, check_mapping, check_seed, is_finite
 from probsysid.data.record import Record
 from probsysid.model.initial_state import initial_moments
@@ -183,6 +184,19 @@ class Solution:
         from probsysid.report.figures.solution import plot_solution
 
         return plot_solution(self, path, names)
+
+    def _repr_html_(self) -> str:
+        model, sd = self.ode_filter.model, self.sd
+        rows: list[list[Cell]] = []
+        for name, mean in self.mean.items():
+            label = f"{name} [{model.units[name]}]" if name in model.units else name
+            rows.append([label, f"{float(np.max(sd[name])):.2g}", Signal.of(self.time, mean)])
+        columns = ("quantity", "largest sd", "mean")
+        return html(Card(f"Solution of {model.name}", [f"{len(self.time)} times"], columns=columns, rows=rows))
+
+    def __repr__(self) -> str:
+        names, count = ", ".join(self.names), len(self.time)
+        return f"Solution: {names} at {count} times from {self.time[0]:g} to {self.time[-1]:g} s"
 
     @cached_property
     def _refined(self) -> tuple[Trajectory, np.ndarray]:

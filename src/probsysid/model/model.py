@@ -27,7 +27,9 @@ from jaxtyping import Array, Float
 from probsysid._internal.array_types import Numbers, Scalar
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.jax_setup import check_jax
+from probsysid._internal.notebook import html
 from probsysid._internal.validation import check_mapping
+from probsysid.model.components import derivative_name
 from probsysid.model.namespaces import Namespace, RecordingNamespace, used_names
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
 
@@ -167,6 +169,18 @@ class Model:
         state = [jax.ShapeDtypeStruct((), float) for _ in range(components)]
         return jax.make_jaxpr(function)(state, self._abstract_inputs(), self._abstract_parameters())
 
+    def _repr_html_(self) -> str:
+        from probsysid.model.model_card import model_card
+
+        return html(model_card(self))
+
+    def __repr__(self) -> str:
+        orders = ", ".join(f"{name} (order {order})" for name, order in self.coordinates.items())
+        parts = [f"coordinates: {orders}", f"parameters: {', '.join(self.parameter_names)}"]
+        parts += [f"inputs: {', '.join(self.input_names)}"] if self.input_names else []
+        parts.append(f"outputs: {', '.join(self.output_names)}")
+        return f"Model({self.name!r}, {'; '.join(parts)})"
+
     def __getstate__(self) -> dict[str, Any]:
         """Without the recorded operations, which cannot be pickled."""
         recorded = ("_dynamics_program", "_outputs_program")
@@ -255,11 +269,6 @@ class Model:
                 f"{which} needs the value of a variable while it is being traced (a Python if, float(...), or a "
                 "NumPy function); use jax.numpy functions, and jnp.where in place of if."
             ) from error
-
-
-def derivative_name(coordinate: str, derivative: int) -> str:
-    """`x`, `dx`, `ddx`, ..."""
-    return "d" * derivative + coordinate
 
 
 def _coordinates_themselves(names: tuple[str, ...]) -> ModelFunction:

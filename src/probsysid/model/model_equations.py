@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from probsysid.model.components import derivative_name
 from probsysid.model.equations import Equation, EquationError
-from probsysid.model.model import derivative_name
 
 
 @dataclass(frozen=True, eq=False)

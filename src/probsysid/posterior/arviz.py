@@ -7,6 +7,7 @@ import arviz as az
 import jax
 import numpy as np
 import xarray as xr
+from jaxtyping import Int
 
 from probsysid._internal.validation import check_count, check_seed
 from probsysid.parallel.executor import Executor
@@ -24,19 +25,20 @@ LIKELIHOOD_DRAWS = 256
 def to_inference_data(
     posterior: "Posterior", draws: int | None, log_likelihood: bool, seed: int, executor: Executor
 ) -> az.InferenceData:
-    """Equally weighted draws by resampling; one chain, for independent draws have no order."""
+    """Equally weighted draws by resampling, with a chain for each population."""
     if draws is not None:
         check_count("draws", draws)
     check_seed(seed)
-    chosen = draw_indices(posterior.weights, len(posterior.weights) if draws is None else draws, seed)
+    by_chain = chain_indices(posterior, len(posterior.weights) if draws is None else draws, seed)
+    chosen = by_chain.ravel()
     groups: dict[str, Any] = {
-        "posterior": {name: _chain(value[..., chosen]) for name, value in posterior.values.items()}
+        "posterior": {name: _chains(value[..., chosen], len(by_chain)) for name, value in posterior.values.items()}
     }
     known = posterior.setup.known
     if known:
         space = posterior.setup.problem.space
         prior = space.values(space.sample(jax.random.key(seed), len(chosen)))
-        groups["prior"] = {name: _chain(np.asarray(value)) for name, value in prior.items()}
+        groups["prior"] = {name: _chains(np.asarray(value)) for name, value in prior.items()}
     if known and log_likelihood and posterior.records:
         groups["log_likelihood"] = _log_likelihood(posterior, chosen, executor)
         groups["observed_data"] = _observed(posterior)
@@ -51,9 +53,27 @@ def to_inference_data(
     return data
 
 
-def _chain(values: np.ndarray) -> np.ndarray:
+def chain_indices(posterior: "Posterior", draws: int, seed: int) -> Int[np.ndarray, "chain draw"]:
+    """Indices of equally weighted draws, those of each population in a row of their own.
+
+    Every population estimates the whole posterior, so their draws count alike; where they do not agree, r_hat says so.
+    Where a population has no weight left, or there is only one, draws from all particles make one chain.
+    """
+    chains = len(posterior.evidence_by_population)
+    if chains < 2 or len(posterior.weights) % chains or draws < chains:
+        return draw_indices(posterior.weights, draws, seed)[None]
+    weights = posterior.weights.reshape(chains, -1)
+    if not np.all(weights.sum(axis=1) > 0):
+        return draw_indices(posterior.weights, draws, seed)[None]
+    size = weights.shape[1]
+    rows = [c * size + draw_indices(row / row.sum(), -(-draws // chains), seed + c) for c, row in enumerate(weights)]
+    return np.stack(rows)
+
+
+def _chains(values: np.ndarray, chains: int = 1) -> np.ndarray:
     """(..., draw) to (chain, draw, ...)."""
-    return np.moveaxis(values, -1, 0)[None]
+    first = np.moveaxis(values, -1, 0)
+    return first.reshape(chains, -1, *first.shape[1:])
 
 
 def _log_likelihood(posterior: "Posterior", chosen: np.ndarray, executor: Executor) -> dict[str, np.ndarray]:

@@ -14,11 +14,13 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Float
 
+from probsysid._internal.notebook import html
 from probsysid._internal.statistics import ess_of_weights, log_mean_exp
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.parallel.default import default_executor
-from probsysid.posterior import predict, storage, summaries
+from probsysid.posterior import export, predict, storage, summaries
+from probsysid.posterior.cards import posterior_card
 from probsysid.posterior.diagnostics import checks
 from probsysid.posterior.diagnostics.identifiability import find_identifiability
 from probsysid.posterior.diagnostics.mode_check import MAPEstimate
@@ -35,6 +37,8 @@ from probsysid.smc.history import History
 
 if TYPE_CHECKING:
     import arviz as az
+
+    from probsysid.report.plots import PosteriorPlots
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,10 +234,30 @@ class Posterior:
         """Smoothed states on a training record: mean, sd and sample paths, over parameters and integration error."""
         return posterior_states(self, record, draws, seed)
 
+    @property
+    def plot(self) -> "PosteriorPlots":
+        """Figures: `plot()` draws marginals with their priors, `plot.corner()` pairs of quantities, `plot.states()`
+        smoothed states, `plot.fit(record)` a free run against measurements."""
+        from probsysid.report.plots import PosteriorPlots
+
+        return PosteriorPlots(self)
+
     # Other formats
 
+    to_dataframe = export.to_dataframe
+    to_csv = export.to_csv
+    to_matlab = export.to_matlab
+
     def to_arviz(self, draws: int | None = None, *, log_likelihood: bool = True, seed: int = 0) -> "az.InferenceData":
-        """ArviZ's InferenceData: equally weighted draws, prior draws, sampler statistics, log likelihood."""
+        """ArviZ's InferenceData: equally weighted draws, prior draws, sampler statistics, log likelihood.
+
+        Each population of the run is a chain, so that ArviZ's r_hat and ess compare populations.
+
+        Args:
+            draws: in all, rounded up to a multiple of the number of chains; by default as many as particles.
+            log_likelihood: whether the log likelihood of every sample is computed, for some of the draws.
+            seed: of the draws.
+        """
         from probsysid.posterior.arviz import to_inference_data
 
         return to_inference_data(self, draws, log_likelihood, seed, default_executor())
@@ -266,6 +290,9 @@ class Posterior:
             setup: in place of the stored problem and solver, for priors of classes that numpyro does not define.
         """
         return cls(**storage.load(path, setup, model, records))
+
+    def _repr_html_(self) -> str:
+        return html(posterior_card(self))
 
     def __repr__(self) -> str:
         error = f" +- {self.log_evidence_error:.2g}" if np.isfinite(self.log_evidence_error) else ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import factorial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.jax_setup import check_jax
+from probsysid._internal.notebook import html
 from probsysid._internal.statistics import weighted_quantile
 from probsysid._internal.validation import check_level
 from probsysid.data.record import Record
@@ -28,7 +29,11 @@ from probsysid.model.model import Model
 from probsysid.odefilter import iwp
 from probsysid.odefilter.filter import map_blocks
 from probsysid.odefilter.filter_inputs import step_lengths
+from probsysid.posterior.cards import simulation_card
 from probsysid.posterior.noise_draws import CarriedNoise
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ACCURACY = 1e-6
 """Largest change of the outputs on halving the step, relative to their range, at which the step is fine enough."""
@@ -93,6 +98,20 @@ class Simulation:
         check_level("level", level)
         low, high = weighted_quantile(values, self.weights, [(1 - level) / 2, (1 + level) / 2])
         return low, high
+
+    def plot(self, path: Any = None, *, output: str | None = None) -> "Figure":
+        """Measured and simulated output with a 90 % band, and the error; of the first measured output if none is
+        named."""
+        from probsysid.report.figures.prediction import plot_fit
+
+        return plot_fit(self, path, output=output)
+
+    def _repr_html_(self) -> str:
+        return html(simulation_card(self))
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.outputs)
+        return f"Simulation of {names}: {len(self.weights)} particles, {self.record.samples} samples"
 
     def _output(self, output: str | None) -> str:
         names = tuple(self.outputs)

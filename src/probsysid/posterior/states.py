@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from probsysid._internal.errors import InputError
+from probsysid._internal.notebook import html
 from probsysid._internal.validation import check_count, check_index, check_seed
 from probsysid.data.record import Record
 from probsysid.model.particle import Particle
@@ -17,6 +18,7 @@ from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.smoother import smooth_record
+from probsysid.posterior.cards import states_card
 from probsysid.posterior.draws import draw_indices
 
 if TYPE_CHECKING:
@@ -39,6 +41,13 @@ class States:
     def band(self, name: str, width: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
         """Mean minus and plus some standard deviations."""
         return self.mean[name] - width * self.sd[name], self.mean[name] + width * self.sd[name]
+
+    def _repr_html_(self) -> str:
+        return html(states_card(self))
+
+    def __repr__(self) -> str:
+        draws = len(next(iter(self.paths.values())))
+        return f"States {', '.join(self.mean)}: {len(self.time)} samples, {draws} sample paths"
 
 
 def smoothed_states(

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from probsysid.model.mathml import equation_of_motion, intermediate, output_equation
 from probsysid.model.model_equations import ModelEquations
 from probsysid.report.page import write_page
 from probsysid.report.views import Content, DataView, ModelView, RunView
-from probsysid.study.mathml import equation_of_motion, intermediate, output_equation
 from probsysid.study.resolve import ResolvedStudy
 from probsysid.study.results import CandidateResult, comparison, versions
 

@@ -11,6 +11,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtrc
 
+from probsysid._internal.notebook import html
+from probsysid.posterior.cards import residuals_card
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -56,6 +59,13 @@ class Residuals:
         from probsysid.report.figures.residuals import plot_residuals
 
         return plot_residuals(self, path, rate)
+
+    def _repr_html_(self) -> str:
+        return html(residuals_card(self))
+
+    def __repr__(self) -> str:
+        words = "white" if self.white else "not white"
+        return f"Residuals: {len(self.values)} samples, {words} (p = {self.probability:.2g}), spread {self.spread:.2f}"
 
 
 def analyse(errors: Float[np.ndarray, " sample"]) -> Residuals | None:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from html import escape
 
+from probsysid.model.components import derivative_name
 from probsysid.model.equations import Binary, Call, Equation, Minus, Node, Number, Symbol
-from probsysid.model.model import derivative_name
 
 _NAMES = (
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"),
@@ -19,7 +19,10 @@ CAPITALS = {name.capitalize(): chr(ord(letter) - 0x20) for name, letter in GREEK
 LETTERS = {**GREEK, **CAPITALS}
 
 DOTS = {1: ("\u0307", "\u02d9"), 2: ("\u0308", "\u00a8"), 3: ("\u20db", "\u20db")}
-"""Derivative -> combining dots for a lower-case letter, and separate dots for words and capitals."""
+"""Derivative -> combining dots for a low letter, and separate dots for words and tall letters."""
+
+LOW = "acegmnopqrsuvwxyzαγεηικμνοπρστυχω"
+"""Letters without an ascender: on one, as in h, a combining dot reads as a bar."""
 
 STRUT_ABOVE, STRUT_BELOW = '<mspace depth="0.3em"/>', '<mspace height="0.9em"/>'
 """Space around a fraction's bar, which browsers without a mathematical font omit."""
@@ -73,7 +76,7 @@ def symbol(name: str, parts: Mapping[str, tuple[str, int]]) -> str:
     if count in DOTS:
         joined, alone = DOTS[count]
         above = f"<mover>{drawn}<mo stretchy='false'>{alone}</mo></mover>"
-        drawn = f"<mi>{_italic(letter)}{joined}</mi>" if len(letter) == 1 and letter.islower() else above
+        drawn = f"<mi>{_italic(letter)}{joined}</mi>" if letter in LOW else above
     elif count:
         drawn = f"<msup>{drawn}<mtext>({count})</mtext></msup>"
     return f'<msub>{drawn}<mi mathvariant="normal">{below}</mi></msub>' if below else drawn

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from probsysid.model.equations import parse
-from probsysid.study.mathml import equation_of_motion, output_equation
+from probsysid.model.mathml import equation_of_motion, output_equation
 
 
 def plain_text(mathml: str) -> str:
