@@ -19,7 +19,7 @@ from probsysid.odefilter.coloured_noise import Ageing
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.ode_filter import ODEFilter
+from probsysid.odefilter.ode_filter import ODEFilter, kept_components
 from probsysid.odefilter.smoothing.backward_kernels import Disturbance, GaussianPath, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK, ChunkBuffer, chunk_length, padded_slice
 
@@ -43,7 +43,7 @@ class Trajectory(NamedTuple):
     free: tuple[int, ...]
     """Components that determine the others: `ODEFilter.free`."""
     kept: tuple[int, ...]
-    """Components that are the same at the start of an interval as at the end of the one before: `ODEFilter.kept`."""
+    """Components that are the same at the start of an interval as at the end of the one before: `kept_components`."""
     energy: Float[np.ndarray, "sample particle"]
     innovation: Float[np.ndarray, "sample output particle"]
     innovation_variance: Float[np.ndarray, "sample output particle"]
@@ -148,7 +148,7 @@ def trace(
         variance,
         disturbances.arrays,
         ode_filter.free,
-        ode_filter.kept,
+        kept_components(ode_filter),
         energy,
         innovation[:, :, 0],
         innovation[:, :, 1],
