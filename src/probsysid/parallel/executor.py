@@ -1,7 +1,7 @@
 """What runs the work: an `Executor` is handed to whatever evaluates particles.
 
 It says how particles are partitioned into tasks, runs the tasks, and names the devices over which the particles of one
-task are sharded.
+task are sharded.  A `RemoteExecutor` also evaluates blocks of particles in other processes, on other machines.
 """
 
 from abc import ABC, abstractmethod
@@ -36,6 +36,36 @@ class Executor(ABC):
     @abstractmethod
     def mesh(self, particles: int) -> Mesh | None:
         """The devices over which this many particles of one program are sharded; None for a single device."""
+
+    @property
+    def remote(self) -> "RemoteExecutor | None":
+        """What evaluates blocks of particles in other processes; None where all work is done in this one."""
+        return None
+
+
+class RemoteExecutor(Executor):
+    """An executor with workers in other processes.  Work that it is handed as tasks is done in this process."""
+
+    @abstractmethod
+    def block(self, particles: int) -> int | None:
+        """Particles per remote task, for this many altogether; None if they are too few for that.  It depends on their
+        number alone, so that results do not depend on the number of workers."""
+
+    @abstractmethod
+    def publish(self, content: bytes) -> str:
+        """Make something available to all workers, those that join later, too; returns its digest."""
+
+    @abstractmethod
+    def evaluate(
+        self,
+        function: Callable[..., tuple[Any, Any]],
+        blocks: Sequence[tuple[Any, ...]],
+        anew: Sequence[tuple[Any, ...]],
+    ) -> tuple[list[Any], list[Any]]:
+        """`function(*arguments)` of every block by a worker: of its two results the first stays there, and is returned
+        as a handle that may be an argument of further blocks; the second is returned as a value.
+
+        `anew` are arguments without handles that give the same results, for when a handle is lost."""
 
 
 def even_shards(particles: int, available: int, fewest: int) -> int:

@@ -18,6 +18,7 @@ from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.sharding import prefetch, rows_of
 from probsysid.targets.filter_target import Batching, FilterTarget, PreparedParticles
+from probsysid.targets.remote_target import RemoteTarget
 
 
 class BatchTarget(FilterTarget):
@@ -51,7 +52,7 @@ class BatchTarget(FilterTarget):
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
         """Records whose inputs behave alike share a filter, and so its compiled programs."""
-        rows = self.batching.rows(self.particles)
+        rows = self.batching.rows(self.at_once)
         return tuple(filter_for(each, self.executor, rows) for each in self._ode_filters)
 
     @cached_property
@@ -90,6 +91,21 @@ class BatchTarget(FilterTarget):
             )
         return self._levels[level]
 
+    # On a cluster
+
+    @cached_property
+    def _remote(self) -> RemoteTarget | None:
+        remote = self.executor.remote
+        return None if remote is None or self.block is None else RemoteTarget(self, remote, self.block)
+
+    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+        if self._remote is None:
+            return super().advance(state, theta, first, last)
+        return self._remote.advance(state, theta, first, last)
+
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        return super().sweep(theta, stop) if self._remote is None else self._remote.sweep(theta, stop)
+
     # One-step prediction errors
 
     def one_step_errors(
@@ -97,6 +113,8 @@ class BatchTarget(FilterTarget):
     ) -> tuple[Float[np.ndarray, "_sample output"], ...]:
         """For each record, the weighted mean over particles of the one-step prediction errors, in units of their
         standard deviation.  NaN where nothing was measured, and at the first sample, which is not predicted."""
+        if self._remote is not None:
+            return self._remote.one_step_errors(theta, weights)
         return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
 
     def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:

@@ -90,6 +90,9 @@ class FilterTarget(ABC):
         self.adaptive = solver.substeps == "auto"
         given = 2**FIRST if self.adaptive else solver.steps
         self.substeps = given if substeps is None else substeps
+        remote = executor.remote
+        self.block = None if remote is None else remote.block(particles)
+        """Particles per task on a cluster; None without one."""
 
     @property
     @abstractmethod
@@ -109,6 +112,11 @@ class FilterTarget(ABC):
     @abstractmethod
     def describe(self, sample: int) -> str:
         """How messages name a sample."""
+
+    @property
+    def at_once(self) -> int:
+        """Particles that are usually evaluated at once."""
+        return self.block or self.particles
 
     # The protocol of the sampler
 
@@ -183,7 +191,7 @@ class FilterTarget(ABC):
     def _ranges(self, prepared: Sequence[PreparedParticles], stop: int) -> Iterator[tuple[int, Any]]:
         """The end of each range of a sweep and the state there, as soon as the device has been told to compute it."""
         state, first = None, 0
-        most = max(self.batching.longest_call // self.particles, self._rows)
+        most = max(self.batching.longest_call // self.at_once, self._rows)
         while first < stop:
             last = min(self._limit(first, most), stop)
             state, _ = self._advance(state, prepared[self._locate(first)[0]], first, last)

@@ -29,7 +29,7 @@ class PilotTarget(BatchTarget):
 
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
-        rows = self.batching.rows(self.particles)
+        rows = self.batching.rows(self.at_once)
         return (filter_for(RungeKuttaFilter(self.problem.model), self.executor, rows),) * len(self.records)
 
     @cached_property

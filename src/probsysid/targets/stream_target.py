@@ -65,7 +65,7 @@ class StreamTarget(FilterTarget):
 
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
-        return (filter_for(self._ode_filter, self.executor, self.batching.rows(self.particles)),)
+        return (filter_for(self._ode_filter, self.executor, self.batching.rows(self.at_once)),)
 
     @cached_property
     def _ode_filter(self) -> ODEFilter:

@@ -1,0 +1,267 @@
+"""Pure tasks on a Dask cluster whose workers may die, freeze, be cut off or join at any time.
+
+Dask itself runs tasks of dead workers again.  What it does not do, or only after minutes, is done here: a task that
+hangs on a worker from which nothing is heard is submitted again elsewhere, as is one whose result cannot be fetched, or
+one that Dask has given up since several workers died under it.  Tasks are pure, so that it does not matter which of the
+copies is first.  When the scheduler is gone, so is the run: `ClusterError`.
+"""
+
+import asyncio
+import time as clock
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, NamedTuple
+
+from probsysid._internal.errors import ClusterError, first_words
+from probsysid._internal.interrupts import present_request
+from probsysid.parallel.published import NotPublished
+
+TICK = 0.25
+"""Seconds between looks at a request to stop and at the connection."""
+
+QUIET = 2.0
+"""Seconds without a result after which workers are looked at."""
+
+SILENCE = 5.0
+"""Seconds without a heartbeat, and as many of the intervals between heartbeats, after which a worker counts as lost for
+now.  Dask's own limit, `worker-ttl`, is five minutes.  Heartbeats come from a thread of their own, so that neither
+computing nor compiling delays them much."""
+
+LONGEST = 120.0
+"""Seconds after which a task is submitted a second time although its worker is heard of; doubled each time.  Longer
+than programs take to compile, but for large models; then the work is done twice, and nothing else happens."""
+
+FETCHING = 15.0
+"""Seconds in which results must arrive; they are a few kilobytes each."""
+
+GONE = 20.0
+"""Seconds without an answer after which the scheduler counts as gone."""
+
+MOST_DEATHS = 6
+"""Times that Dask may give up a task, each after the death of four workers, before the task itself is blamed."""
+
+MOST_FAILURES = 3
+"""Times that a task may fail for want of memory or disk before that is taken for an answer."""
+
+
+class Attempt(NamedTuple):
+    """A task that was submitted."""
+
+    value: Any
+    """Future of what is fetched."""
+    kept: Any = None
+    """Future of what stays on the worker."""
+
+
+@dataclass
+class Job:
+    """A piece of work, and the tasks that were submitted for it."""
+
+    again: Callable[[list[str] | None], Attempt]
+    """Submit it once more, to these workers or to any."""
+    attempts: list[Attempt]
+    since: float = field(default_factory=clock.monotonic)
+    patience: float = LONGEST
+    deaths: int = 0
+    failures: int = 0
+
+    def repeat(self, workers: list[str] | None) -> None:
+        """Submit it once more."""
+        self.attempts.append(self.again(workers))
+        self.since, self.patience = clock.monotonic(), 2 * self.patience
+
+
+class Done(NamedTuple):
+    """The result of a job."""
+
+    index: int
+    value: Any
+    kept: Any
+
+
+class Collector:
+    """Waits for jobs on a client's cluster.
+
+    Args:
+        client: a `distributed.Client`.
+        say: told what the user should know while the run goes on.
+    """
+
+    def __init__(self, client: Any, say: Callable[[str], None]):
+        self.client = client
+        self.say = say
+        self.suspects: frozenset[str] = frozenset()
+        """Workers that nothing is heard from."""
+
+    def workers(self) -> list[str] | None:
+        """The workers that may be given tasks; None for all."""
+        if self.suspects:
+            return self._look()
+        return None
+
+    def collect(self, jobs: Sequence[Job]) -> Iterator[Done]:
+        """The results of all jobs, in the order in which they come."""
+        changed = Event()
+        open_jobs = dict(enumerate(jobs))
+        for job in jobs:
+            _watch(job, changed)
+        progress = clock.monotonic()
+        try:
+            while open_jobs:
+                changed.wait(TICK)
+                changed.clear()
+                _check_stop()
+                self._check_connection()
+                done = self._finished(open_jobs)
+                for result in done:
+                    del open_jobs[result.index]
+                    yield result
+                failed = [job for job in open_jobs.values() if self._mended(job)]
+                now = clock.monotonic()
+                if done or failed:
+                    progress = now
+                elif now - progress > QUIET:
+                    progress = now
+                    failed = self._repeat_hanging(list(open_jobs.values()))
+                for job in failed:
+                    _watch(job, changed)
+        finally:
+            leftover = [attempt.value for job in open_jobs.values() for attempt in job.attempts]
+            if leftover and self.client.status == "running":
+                self.client.cancel(leftover, asynchronous=True, force=True)
+
+    # Results
+
+    def _finished(self, jobs: dict[int, Job]) -> list[Done]:
+        """Results that have come in.  A result that cannot be fetched in time is on a worker that is lost for now."""
+        ready = {
+            attempt.value.key: (index, attempt)
+            for index, job in jobs.items()
+            for attempt in job.attempts
+            if attempt.value.status == "finished"
+        }
+        if not ready:
+            return []
+        values = self._fetch(list(ready))
+        done = {
+            index: Done(index, values[key], attempt.kept) for key, (index, attempt) in ready.items() if key in values
+        }
+        for key, (index, attempt) in ready.items():
+            if key not in values and index not in done:
+                jobs[index].attempts.remove(attempt)
+        for index, job in jobs.items():
+            if not job.attempts and index not in done:
+                job.repeat(self._look())
+        return list(done.values())
+
+    def _fetch(self, keys: list[str]) -> dict[str, Any]:
+        """The values of finished tasks.  `Client.gather` would wait for a frozen worker, and after some of these for
+        any."""
+        try:
+            answer = self.ask(lambda: self.client.scheduler.gather(keys=keys), FETCHING)
+        except TimeoutError:
+            return {} if len(keys) == 1 else {k: v for key in keys for k, v in self._fetch([key]).items()}
+        if answer["status"] == "OK":
+            return answer["data"]
+        missing = set(answer["keys"])
+        rest = [key for key in keys if key not in missing]
+        return self._fetch(rest) if rest and len(rest) < len(keys) else {}
+
+    def ask(self, question: Callable[[], Coroutine[Any, Any, Any]], seconds: float) -> Any:
+        """The answer of the scheduler; raises a `TimeoutError` if there is none, also if it is gone."""
+
+        async def asked() -> Any:
+            return await asyncio.wait_for(question(), seconds)
+
+        if self.client.status != "running":
+            raise TimeoutError
+        try:
+            return asyncio.run_coroutine_threadsafe(asked(), self.client.loop.asyncio_loop).result(seconds + 5)
+        except (OSError, asyncio.CancelledError):
+            raise TimeoutError from None
+
+    # Failures
+
+    def _mended(self, job: Job) -> bool:
+        """Submit a job again whose tasks have failed, where that may help; else raise."""
+        from distributed.scheduler import KilledWorker
+
+        failed = [attempt for attempt in job.attempts if attempt.value.status in ("error", "cancelled", "lost")]
+        for attempt in failed:
+            job.attempts.remove(attempt)
+            if attempt.value.status != "error":
+                continue
+            error = attempt.value.exception()
+            if isinstance(error, KilledWorker):
+                job.deaths += 1
+            elif isinstance(error, OSError | MemoryError) and job.failures < MOST_FAILURES:
+                job.failures += 1
+            elif not isinstance(error, NotPublished):
+                raise _in_words(error)
+        if job.deaths > MOST_DEATHS:
+            raise ClusterError(
+                f"workers die of a task: {4 * job.deaths} have. Most likely they have too little memory for it; take "
+                "fewer workers per machine, or fewer particles."
+            )
+        if not failed or job.attempts:
+            return False
+        job.repeat(self.workers())
+        return True
+
+    def _repeat_hanging(self, jobs: list[Job]) -> list[Job]:
+        """Submit jobs again that wait for workers from which nothing is heard, or for too long."""
+        before, workers = self.suspects, self._look()
+        now = clock.monotonic()
+        lost = bool(self.suspects - before)
+        hanging = [job for job in jobs if lost or now - job.since > job.patience]
+        if not workers:
+            return []
+        for job in hanging:
+            job.repeat(workers if self.suspects else None)
+        return hanging
+
+    def _look(self) -> list[str]:
+        """All workers that are heard of."""
+        try:
+            known = self.ask(lambda: self.client.scheduler.identity(n_workers=-1), GONE)["workers"]
+        except TimeoutError:
+            raise gone(self.client) from None
+        if not known:
+            self.say("The cluster has no worker; the run goes on when one joins.")
+            return []
+        newest = max(worker["last_seen"] for worker in known.values())
+        allowed = SILENCE * max(1.0, len(known) / 200 + 1)  # Dask's own interval between heartbeats, or more
+        self.suspects = frozenset(a for a, worker in known.items() if newest - worker["last_seen"] > allowed)
+        return [address for address in known if address not in self.suspects]
+
+    def _check_connection(self) -> None:
+        """Raise once the client has given up reconnecting."""
+        if self.client.status in ("closed", "closing"):
+            raise gone(self.client)
+
+
+def gone(client: Any) -> ClusterError:
+    """The error of a run that lost its scheduler."""
+    address = client.scheduler.address if client.scheduler is not None else "its address"
+    return ClusterError(f"the cluster is gone: its scheduler at {address} does not answer.")
+
+
+def _watch(job: Job, changed: Event) -> None:
+    """Let a change of the newest task be noticed."""
+    job.attempts[-1].value.add_done_callback(lambda _: changed.set())
+
+
+def _check_stop() -> None:
+    request = present_request()
+    if request is not None:
+        request.check()
+
+
+def _in_words(error: BaseException) -> BaseException:
+    """What is raised for the exception of a task."""
+    if isinstance(error, ImportError):
+        return ClusterError(
+            f"a worker lacks a package ({first_words(error)}): install probsysid[cluster] on all of them."
+        )
+    return error

@@ -1,0 +1,106 @@
+"""A batch target whose particles are evaluated block by block on the workers of a cluster.
+
+Blocks follow from the particles' number alone, all have the same number of particles, so that one program serves all of
+them, and the last one is padded.  States stay on the workers; `advance` says which columns of which states a block
+needs.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from probsysid.parallel.columns import RemoteColumns
+from probsysid.parallel.executor import RemoteExecutor
+from probsysid.parallel.published import packed
+
+if TYPE_CHECKING:
+    from probsysid.targets.batch_target import BatchTarget
+
+Points = Float[np.ndarray, "dimension particle"]
+
+
+class RemoteTarget:
+    """Evaluates the particles of a target on the workers of an executor.
+
+    Args:
+        target: what is evaluated.
+        executor: its workers.
+        block: particles per task.
+    """
+
+    def __init__(self, target: "BatchTarget", executor: RemoteExecutor, block: int):
+        self.target = target
+        self.executor = executor
+        self.block = block
+
+    def sweep(self, theta: Any, stop: int) -> tuple[RemoteColumns, np.ndarray, np.ndarray]:
+        """`Target.sweep`."""
+        from probsysid.targets.block_tasks import sweep_block
+
+        theta = np.asarray(theta)
+        calls = [(*self._what, part, stop) for part in self._parts(theta)]
+        states, values = self.executor.evaluate(sweep_block, calls, calls)
+        likelihood, energy = np.concatenate(values, axis=-1)[:, : theta.shape[-1]]
+        return RemoteColumns.of(states, self.block, theta.shape[-1]), likelihood, energy
+
+    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[RemoteColumns, np.ndarray]:
+        """`Target.advance`."""
+        from probsysid.targets.block_tasks import advance_block
+
+        theta = np.asarray(theta)
+        parts = self._parts(theta)
+        anew = [(*self._what, part, first, last, None) for part in parts]
+        needed = first not in self.target.offsets
+        calls = [
+            (*self._what, part, first, last, *(self._needed(state, k) if needed else (None,)))
+            for k, part in enumerate(parts)
+        ]
+        states, values = self.executor.evaluate(advance_block, calls, anew)
+        energies = np.concatenate(values, axis=-1)[:, : theta.shape[-1]]
+        return RemoteColumns.of(states, self.block, theta.shape[-1]), energies
+
+    def one_step_errors(self, theta: Points, weights: Float[np.ndarray, " particle"]) -> tuple[np.ndarray, ...]:
+        """`BatchTarget.one_step_errors`, summed block by block."""
+        from probsysid.targets.block_tasks import errors_block
+
+        theta = np.asarray(theta)
+        padding = np.zeros(-theta.shape[-1] % self.block)
+        shares = np.split(np.concatenate([weights, padding]), -(-theta.shape[-1] // self.block))
+        calls = [(*self._what, part, share) for part, share in zip(self._parts(theta), shares, strict=True)]
+        _, values = self.executor.evaluate(errors_block, calls, calls)
+        return tuple(np.sum(of_record, axis=0) for of_record in zip(*values, strict=True))
+
+    @property
+    def _what(self) -> tuple[str, int]:
+        return self._digest, self.target.substeps
+
+    @cached_property
+    def _digest(self) -> str:
+        from probsysid.targets.block_tasks import Recipe
+
+        target = self.target
+        recipe = Recipe(type(target), target.problem, target.solver, target.records, self.block, target.batching)
+        model = target.problem.model
+        functions = (model.dynamics, model.outputs, *target.problem.priors.values())
+        return self.executor.publish(packed(tuple(recipe), functions))
+
+    def _parts(self, theta: Points) -> list[Points]:
+        """The particles of each block; the last one is filled up with copies of the last particle."""
+        padding = -theta.shape[-1] % self.block
+        filled = np.pad(theta, ((0, 0), (0, padding)), mode="edge") if padding else theta
+        return [np.ascontiguousarray(part) for part in np.split(filled, filled.shape[-1] // self.block, axis=-1)]
+
+    def _needed(self, state: Any, k: int) -> Sequence[Any]:
+        """Where the columns of a block are, and the results of earlier tasks that they are in."""
+        from probsysid.targets.block_tasks import Where
+
+        size = len(state) if isinstance(state, RemoteColumns) else state.shape[-1]
+        positions = np.minimum(np.arange(k * self.block, (k + 1) * self.block), size - 1)
+        if not isinstance(state, RemoteColumns):  # of a checkpoint that was written without a cluster
+            columns = np.ascontiguousarray(np.asarray(state)[:, positions])
+            return Where(np.zeros(self.block, int), np.arange(self.block)), (columns, None)
+        part = state.take(positions)
+        return Where(part.source, part.column), *part.sources
