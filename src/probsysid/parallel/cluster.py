@@ -14,6 +14,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -113,7 +114,11 @@ class Cluster(RemoteExecutor):
     # Work in this process
 
     def slices(self, particles: int) -> tuple[slice, ...]:
-        return self._local.slices(particles)
+        """Blocks as workers have them, so that a program in the user's cache serves both."""
+        block = self.block(particles)
+        if block is None or particles % block:
+            return self._local.slices(particles)
+        return tuple(slice(first, first + block) for first in range(0, particles, block))
 
     def run(self, tasks: Sequence[Task[Result]]) -> list[Result]:
         return self._local.run(tasks)
@@ -148,17 +153,21 @@ class Cluster(RemoteExecutor):
         function: Callable[..., tuple[Any, Any]],
         blocks: Sequence[tuple[Any, ...]],
         anew: Sequence[tuple[Any, ...]],
+        *,
+        keep: bool,
     ) -> tuple[list[Any], list[Any]]:
         self._check_open()
         workers = self._collector.workers() or None
         alive = [call if _usable(call) else other for call, other in zip(blocks, anew, strict=True)]
-        attempts = self._submit(function, alive, workers)
+        attempts = self._submit(function, alive, workers, keep)
         jobs = [
-            Job(lambda places, call=call: self._again(function, call, places), [attempt])  # type: ignore[misc]
+            Job(partial(self._again, function, call, keep), [attempt])
             for call, attempt in zip(anew, attempts, strict=True)
         ]
-        done = sorted(self._collector.collect(jobs))
-        return [each.kept for each in done], [each.value for each in done]
+        done = sorted(self._collector.collect(jobs), key=lambda each: each.place)
+        if keep:
+            return [each.kept for each in done], [each.value for each in done]
+        return [each.value[0] for each in done], [each.value[1] for each in done]
 
     def runs(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """`function(*arguments)` of every call, each by one thread of one worker: whole runs, for which an hour is not
@@ -174,33 +183,39 @@ class Cluster(RemoteExecutor):
             for call in calls
         ]
         for done in self._collector.collect(jobs):
-            yield done.index, done.value
+            yield done.place, done.value
 
-    def _again(self, function: Callable[..., Any], call: tuple[Any, ...], places: list[str] | None) -> Attempt:
+    def _again(
+        self, function: Callable[..., Any], call: tuple[Any, ...], keep: bool, places: list[str] | None
+    ) -> Attempt:
         """Submit a block once more, to a scheduler that may have forgotten all."""
         for digest, content in self._published.items():
             self._publish(digest, content)
-        return self._submit(function, [call], places or None)[0]
+        return self._submit(function, [call], places or None, keep)[0]
 
     def _submit(
-        self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], workers: list[str] | None
+        self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], workers: list[str] | None, keep: bool
     ) -> list[Attempt]:
-        """All tasks of a round in two messages: those that compute, and those that pick what is fetched."""
+        """All tasks of a round in one message; where results stay on workers, in another one tasks that pick what is
+        fetched."""
         import dask
 
         name, mark = function.__name__.replace("_", "-"), uuid.uuid4().hex
         keys = [f"{name}-{mark}-{k}" for k in range(len(calls))]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            kept = [
-                self.client.submit(function, *call, key=key, workers=workers, pure=False)
-                for key, call in zip(keys, calls, strict=True)
-            ]
-            picked = self.client.map(_second, kept, key=[f"fetched-{key}" for key in keys], pure=False)
-        return [Attempt(value, each) for value, each in zip(picked, kept, strict=True)]
+            results = self.client.map(partial(_applied, function), calls, key=keys, workers=workers, pure=False)
+            if not keep:
+                return [Attempt(result) for result in results]
+            picked = self.client.map(_second, results, key=[f"fetched-{key}" for key in keys], pure=False)
+        return [Attempt(value, result) for value, result in zip(picked, results, strict=True)]
 
     def _check_open(self) -> None:
         if self.client.status not in ("running", "connecting"):
             raise gone(self.client)
+
+
+def _applied(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    return function(*arguments)
 
 
 def _second(pair: tuple[Any, Any]) -> Any:

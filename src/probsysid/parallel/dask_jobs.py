@@ -75,7 +75,7 @@ class Job:
 class Done(NamedTuple):
     """The result of a job."""
 
-    index: int
+    place: int
     value: Any
     kept: Any
 
@@ -115,7 +115,7 @@ class Collector:
                 self._check_connection()
                 done = self._finished(open_jobs)
                 for result in done:
-                    del open_jobs[result.index]
+                    del open_jobs[result.place]
                     yield result
                 failed = [job for job in open_jobs.values() if self._mended(job)]
                 now = clock.monotonic()

@@ -61,11 +61,13 @@ class RemoteExecutor(Executor):
         function: Callable[..., tuple[Any, Any]],
         blocks: Sequence[tuple[Any, ...]],
         anew: Sequence[tuple[Any, ...]],
+        *,
+        keep: bool,
     ) -> tuple[list[Any], list[Any]]:
-        """`function(*arguments)` of every block by a worker: of its two results the first stays there, and is returned
-        as a handle that may be an argument of further blocks; the second is returned as a value.
+        """`function(*arguments)` of every block by a worker; the first and the second results of all blocks.
 
-        `anew` are arguments without handles that give the same results, for when a handle is lost."""
+        With `keep`, the first results stay on the workers; handles are returned, which may be arguments of further
+        blocks.  `anew` are arguments without handles that give the same results, for when a handle is lost."""
 
 
 def even_shards(particles: int, available: int, fewest: int) -> int:

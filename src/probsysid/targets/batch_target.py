@@ -98,13 +98,20 @@ class BatchTarget(FilterTarget):
         remote = self.executor.remote
         return None if remote is None or self.block is None else RemoteTarget(self, remote, self.block)
 
+    def _worthwhile(self, theta: Any, samples: int) -> RemoteTarget | None:
+        """The target on the cluster, where there is one and enough to do for it."""
+        remote = self._remote
+        return remote if remote is not None and remote.worthwhile(theta.shape[-1], samples) else None
+
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
-        if self._remote is None:
+        remote = self._worthwhile(theta, last - first)
+        if remote is None:
             return super().advance(state, theta, first, last)
-        return self._remote.advance(state, theta, first, last)
+        return remote.advance(state, theta, first, last)
 
     def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        return super().sweep(theta, stop) if self._remote is None else self._remote.sweep(theta, stop)
+        remote = self._worthwhile(theta, stop)
+        return super().sweep(theta, stop) if remote is None else remote.sweep(theta, stop)
 
     # One-step prediction errors
 
@@ -113,8 +120,9 @@ class BatchTarget(FilterTarget):
     ) -> tuple[Float[np.ndarray, "_sample output"], ...]:
         """For each record, the weighted mean over particles of the one-step prediction errors, in units of their
         standard deviation.  NaN where nothing was measured, and at the first sample, which is not predicted."""
-        if self._remote is not None:
-            return self._remote.one_step_errors(theta, weights)
+        remote = self._worthwhile(theta, self.samples)
+        if remote is not None:
+            return remote.one_step_errors(theta, weights)
         return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
 
     def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:

@@ -55,6 +55,7 @@ def advance_block(
     """The state after samples first..last-1, and their energies.  The columns of the state before are in the results of
     earlier tasks, pairs that begin with a state; without these, all samples before are filtered."""
     target = _target(digest, substeps)
+    state: Any
     if where is not None:
         state = _columns(where, [result[0] for result in results])
     else:

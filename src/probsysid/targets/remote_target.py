@@ -1,8 +1,8 @@
 """A batch target whose particles are evaluated block by block on the workers of a cluster.
 
 Blocks follow from the particles' number alone, all have the same number of particles, so that one program serves all of
-them, and the last one is padded.  States stay on the workers; `advance` says which columns of which states a block
-needs.
+them, and the last one is padded.  Small states come back with the energies.  Large ones stay on the workers; `advance`
+then says which columns of which states a block needs.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,14 @@ from probsysid.parallel.published import packed
 
 if TYPE_CHECKING:
     from probsysid.targets.batch_target import BatchTarget
+
+LARGEST_FETCHED = 400_000
+"""Bytes of a block's states that are fetched with its energies.  A task that leaves them on its worker takes another
+task, which costs scheduler and worker 3 ms, as long as 400 kB take at 1 Gbit/s."""
+
+LEAST_WORK = 2**21
+"""Particle-steps of a state with four components, 50 ms of one core, below which particles are evaluated in this
+process: a round of tasks costs as much."""
 
 Points = Float[np.ndarray, "dimension particle"]
 
@@ -35,18 +43,26 @@ class RemoteTarget:
         self.target = target
         self.executor = executor
         self.block = block
+        size = target.solver.layout(target.problem.model).size
+        self.keep = 4 * size * (size + 3) * block > LARGEST_FETCHED
+        """Whether states stay on the workers."""
+        self._price = max(1.0, (size / 4) ** 3) * target.substeps
 
-    def sweep(self, theta: Any, stop: int) -> tuple[RemoteColumns, np.ndarray, np.ndarray]:
+    def worthwhile(self, particles: int, samples: int) -> bool:
+        """Whether filtering this much takes longer than sending it."""
+        return self.keep or self._price * particles * samples >= LEAST_WORK
+
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """`Target.sweep`."""
         from probsysid.targets.block_tasks import sweep_block
 
         theta = np.asarray(theta)
         calls = [(*self._what, part, stop) for part in self._parts(theta)]
-        states, values = self.executor.evaluate(sweep_block, calls, calls)
+        states, values = self.executor.evaluate(sweep_block, calls, calls, keep=self.keep)
         likelihood, energy = np.concatenate(values, axis=-1)[:, : theta.shape[-1]]
-        return RemoteColumns.of(states, self.block, theta.shape[-1]), likelihood, energy
+        return self._joined(states, theta.shape[-1]), likelihood, energy
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[RemoteColumns, np.ndarray]:
+    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, np.ndarray]:
         """`Target.advance`."""
         from probsysid.targets.block_tasks import advance_block
 
@@ -58,9 +74,9 @@ class RemoteTarget:
             (*self._what, part, first, last, *(self._needed(state, k) if needed else (None,)))
             for k, part in enumerate(parts)
         ]
-        states, values = self.executor.evaluate(advance_block, calls, anew)
+        states, values = self.executor.evaluate(advance_block, calls, anew, keep=self.keep)
         energies = np.concatenate(values, axis=-1)[:, : theta.shape[-1]]
-        return RemoteColumns.of(states, self.block, theta.shape[-1]), energies
+        return self._joined(states, theta.shape[-1]), energies
 
     def one_step_errors(self, theta: Points, weights: Float[np.ndarray, " particle"]) -> tuple[np.ndarray, ...]:
         """`BatchTarget.one_step_errors`, summed block by block."""
@@ -70,8 +86,14 @@ class RemoteTarget:
         padding = np.zeros(-theta.shape[-1] % self.block)
         shares = np.split(np.concatenate([weights, padding]), -(-theta.shape[-1] // self.block))
         calls = [(*self._what, part, share) for part, share in zip(self._parts(theta), shares, strict=True)]
-        _, values = self.executor.evaluate(errors_block, calls, calls)
+        _, values = self.executor.evaluate(errors_block, calls, calls, keep=False)
         return tuple(np.sum(of_record, axis=0) for of_record in zip(*values, strict=True))
+
+    def _joined(self, states: Sequence[Any], particles: int) -> Any:
+        """The states of all blocks as one, without the padding."""
+        if self.keep:
+            return RemoteColumns.of(states, self.block, particles)
+        return np.concatenate(states, axis=-1)[:, :particles]
 
     @property
     def _what(self) -> tuple[str, int]:
@@ -99,7 +121,7 @@ class RemoteTarget:
 
         size = len(state) if isinstance(state, RemoteColumns) else state.shape[-1]
         positions = np.minimum(np.arange(k * self.block, (k + 1) * self.block), size - 1)
-        if not isinstance(state, RemoteColumns):  # of a checkpoint that was written without a cluster
+        if not isinstance(state, RemoteColumns):
             columns = np.ascontiguousarray(np.asarray(state)[:, positions])
             return Where(np.zeros(self.block, int), np.arange(self.block)), (columns, None)
         part = state.take(positions)
