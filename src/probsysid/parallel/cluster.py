@@ -24,7 +24,7 @@ from jax.sharding import Mesh
 from probsysid._internal.errors import ClusterError, ClusterWarning, InputError, first_words
 from probsysid._internal.validation import check_count, is_whole
 from probsysid.parallel.dask_jobs import GONE, Attempt, Collector, Job, gone
-from probsysid.parallel.executor import FEWEST, RemoteExecutor, Result, Task
+from probsysid.parallel.executor import FEWEST, Exchange, RemoteExecutor, Result, Task
 from probsysid.parallel.published import SHELF, digest_of
 from probsysid.parallel.threads import Threads
 
@@ -59,6 +59,7 @@ class Cluster(RemoteExecutor):
         address: of the scheduler, such as `"tls://host:8786"`; or a `dask.distributed.Client`, which stays open.
         workers: start this many worker processes on this machine instead.
         security: `distributed.Security`, or the paths of certificates as {"ca": ..., "cert": ..., "key": ...}.
+        exchange: which work is sent to workers, and what is fetched from them.
         say: called with sentences that the user should know; by default they are given as warnings.
     """
 
@@ -68,12 +69,14 @@ class Cluster(RemoteExecutor):
         *,
         workers: int | None = None,
         security: Any = None,
+        exchange: Exchange = Exchange(),
         say: Callable[[str], None] | None = None,
     ):
         if (address is None) == (workers is None):
             raise InputError("give Cluster either the address of a scheduler (or a client), or a number of workers.")
         check_installed()
         self._say = say or (lambda text: warnings.warn(text, ClusterWarning, stacklevel=4))
+        self.exchange = exchange
         self._local = Threads()
         self._published: dict[str, bytes] = {}
         self._process: subprocess.Popen[str] | None = None

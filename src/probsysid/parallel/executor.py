@@ -6,6 +6,7 @@ task are sharded.  A `RemoteExecutor` also evaluates blocks of particles in othe
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Any, TypeVar
 
@@ -43,8 +44,22 @@ class Executor(ABC):
         return None
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """What is sent to workers in other processes, and what is fetched from them.  No result depends on it."""
+
+    least_work: float = 2**21
+    """Particle-steps of a state with four components, 50 ms of one core, below which particles are evaluated in the
+    user's process: a round of tasks costs as much."""
+    largest_fetched: int = 400_000
+    """Bytes of a block's states that are fetched with its energies.  Leaving them on the worker takes another task,
+    which costs scheduler and worker 3 ms, as long as 400 kB take at 1 Gbit/s."""
+
+
 class RemoteExecutor(Executor):
     """An executor with workers in other processes.  Work that it is handed as tasks is done in this process."""
+
+    exchange: Exchange = Exchange()
 
     @abstractmethod
     def block(self, particles: int) -> int | None:

@@ -19,14 +19,6 @@ from probsysid.parallel.published import packed
 if TYPE_CHECKING:
     from probsysid.targets.batch_target import BatchTarget
 
-LARGEST_FETCHED = 400_000
-"""Bytes of a block's states that are fetched with its energies.  A task that leaves them on its worker takes another
-task, which costs scheduler and worker 3 ms, as long as 400 kB take at 1 Gbit/s."""
-
-LEAST_WORK = 2**21
-"""Particle-steps of a state with four components, 50 ms of one core, below which particles are evaluated in this
-process: a round of tasks costs as much."""
-
 Points = Float[np.ndarray, "dimension particle"]
 
 
@@ -44,13 +36,13 @@ class RemoteTarget:
         self.executor = executor
         self.block = block
         size = target.solver.layout(target.problem.model).size
-        self.keep = 4 * size * (size + 3) * block > LARGEST_FETCHED
+        self.keep = 4 * size * (size + 3) * block > executor.exchange.largest_fetched
         """Whether states stay on the workers."""
         self._price = max(1.0, (size / 4) ** 3) * target.substeps
 
     def worthwhile(self, particles: int, samples: int) -> bool:
         """Whether filtering this much takes longer than sending it."""
-        return self.keep or self._price * particles * samples >= LEAST_WORK
+        return self.keep or self._price * particles * samples >= self.executor.exchange.least_work
 
     def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """`Target.sweep`."""
