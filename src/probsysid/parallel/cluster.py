@@ -42,7 +42,7 @@ MULTIPLE = 64
 """Blocks are multiples of it: the filter works on 8 to 64 particles at a time (`odefilter/filter.py`)."""
 
 CONNECTING = 20.0
-"""Seconds in which a scheduler must answer, at the beginning and after the connection was lost."""
+"""Seconds after which a scheduler counts as gone."""
 
 OPEN = (
     "{address} is not encrypted: anybody who reaches the scheduler's or a worker's port can read the data and run code "
@@ -59,6 +59,7 @@ class Cluster(RemoteExecutor):
         address: of the scheduler, such as `"tls://host:8786"`; or a `dask.distributed.Client`, which stays open.
         workers: start this many worker processes on this machine instead.
         security: `distributed.Security`, or the paths of certificates as {"ca": ..., "cert": ..., "key": ...}.
+        timeout: seconds in which the scheduler must answer, at the beginning and after the connection was lost.
         exchange: which work is sent to workers, and what is fetched from them.
         say: called with sentences that the user should know; by default they are given as warnings.
     """
@@ -69,6 +70,7 @@ class Cluster(RemoteExecutor):
         *,
         workers: int | None = None,
         security: Any = None,
+        timeout: float = CONNECTING,
         exchange: Exchange = Exchange(),
         say: Callable[[str], None] | None = None,
     ):
@@ -86,7 +88,7 @@ class Cluster(RemoteExecutor):
             self._process, address = _start_local(workers)
         elif not isinstance(address, str):
             self._owned = False
-        self.client = address if not self._owned else _connected(address, as_security(security), self._say)
+        self.client = address if not self._owned else _connected(address, as_security(security), timeout, self._say)
         self._collector = Collector(self.client, self._say)
         self._finalizer = weakref.finalize(self, _close, self.client if self._owned else None, self._process)
 
@@ -265,7 +267,7 @@ def as_security(given: Any) -> Any:
     return Security(tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True)
 
 
-def _connected(address: str, security: Any, say: Callable[[str], None]) -> Any:
+def _connected(address: str, security: Any, timeout: float, say: Callable[[str], None]) -> Any:
     """A client of the scheduler at an address."""
     from distributed import Client
 
@@ -277,7 +279,7 @@ def _connected(address: str, security: Any, say: Callable[[str], None]) -> Any:
     if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
         say(OPEN.format(address=address))
     try:
-        return Client(address, security=security, timeout=CONNECTING, set_as_default=False)
+        return Client(address, security=security, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         raise ClusterError(f"no scheduler answers at {address} ({first_words(error)}).") from None
 

@@ -127,9 +127,9 @@ class Collector:
                 for job in failed:
                     _watch(job, changed)
         finally:
-            leftover = [attempt.value for job in open_jobs.values() for attempt in job.attempts]
-            if leftover and self.client.status == "running":
-                self.client.cancel(leftover, asynchronous=True, force=True)
+            for job in open_jobs.values():  # an error, or a stop: what has not begun need not
+                for attempt in job.attempts:
+                    attempt.value.release()
 
     # Results
 
