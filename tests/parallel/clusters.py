@@ -19,7 +19,7 @@ def cluster(workers: int = 2, exchange: Exchange = EVERYTHING, **changes: Any) -
     """Workers that are threads of this process, or processes with `processes=True`."""
     from distributed import Client, LocalCluster
 
-    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
     settings |= {"protocol": "tcp://"} | changes
     with (
         LocalCluster(n_workers=workers, **settings) as local,

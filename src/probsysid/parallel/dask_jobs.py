@@ -36,7 +36,7 @@ FETCHING = 15.0
 """Seconds in which results must arrive; they are a few kilobytes each."""
 
 GONE = 20.0
-"""Seconds without an answer after which the scheduler counts as gone."""
+"""Seconds without an answer after which a scheduler counts as gone although the connection stands."""
 
 MOST_DEATHS = 6
 """Times that Dask may give up a task, each after the death of four workers, before the task itself is blamed."""
@@ -90,6 +90,7 @@ class Collector:
 
     def __init__(self, client: Any, say: Callable[[str], None]):
         self.client = client
+        self.address = str(client.scheduler.address)
         self.say = say
         self.suspects: frozenset[str] = frozenset()
         """Workers that nothing is heard from."""
@@ -112,7 +113,7 @@ class Collector:
                 changed.wait(TICK)
                 changed.clear()
                 _check_stop()
-                self._check_connection()
+                self.wait_until_connected()
                 done = self._finished(open_jobs)
                 for result in done:
                     del open_jobs[result.place]
@@ -181,6 +182,30 @@ class Collector:
         except (OSError, asyncio.CancelledError):
             raise TimeoutError from None
 
+    def insist(self, question: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """The answer of the scheduler; asked again after the connection was lost, and a `ClusterError` if it is gone."""
+        deadline = clock.monotonic() + GONE
+        while True:
+            self.wait_until_connected()
+            try:
+                return self.ask(question, GONE)
+            except TimeoutError:
+                if clock.monotonic() > deadline:
+                    raise self._gone() from None
+            clock.sleep(TICK)
+
+    def wait_until_connected(self) -> None:
+        """Return while there is a connection, wait while the client tries to renew it, and raise once it has given
+        up."""
+        while self.client.status == "connecting":
+            _check_stop()
+            clock.sleep(TICK)
+        if self.client.status != "running":
+            raise self._gone()
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(f"the cluster is gone: its scheduler at {self.address} does not answer.")
+
     # Failures
 
     def _mended(self, job: Job) -> bool:
@@ -223,10 +248,7 @@ class Collector:
 
     def _look(self) -> list[str]:
         """All workers that are heard of."""
-        try:
-            known = self.ask(lambda: self.client.scheduler.identity(n_workers=-1), GONE)["workers"]
-        except TimeoutError:
-            raise gone(self.client) from None
+        known = self.insist(lambda: self.client.scheduler.identity(n_workers=-1))["workers"]
         if not known:
             self.say("The cluster has no worker; the run goes on when one joins.")
             return []
@@ -234,17 +256,6 @@ class Collector:
         allowed = SILENCE * max(1.0, len(known) / 200 + 1)  # Dask's own interval between heartbeats, or more
         self.suspects = frozenset(a for a, worker in known.items() if newest - worker["last_seen"] > allowed)
         return [address for address in known if address not in self.suspects]
-
-    def _check_connection(self) -> None:
-        """Raise once the client has given up reconnecting."""
-        if self.client.status in ("closed", "closing"):
-            raise gone(self.client)
-
-
-def gone(client: Any) -> ClusterError:
-    """The error of a run that lost its scheduler."""
-    address = client.scheduler.address if client.scheduler is not None else "its address"
-    return ClusterError(f"the cluster is gone: its scheduler at {address} does not answer.")
 
 
 def _watch(job: Job, changed: Event) -> None:

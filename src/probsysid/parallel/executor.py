@@ -48,9 +48,9 @@ class Executor(ABC):
 class Exchange:
     """What is sent to workers in other processes, and what is fetched from them.  No result depends on it."""
 
-    least_work: float = 2**21
-    """Particle-steps of a state with four components, 50 ms of one core, below which particles are evaluated in the
-    user's process: a round of tasks costs as much."""
+    least_work: float = 2**22
+    """Particle-steps of a state with four components, 0.2 s of one core, below which particles are evaluated in the
+    user's process: a round of tasks costs a quarter of it."""
     largest_fetched: int = 400_000
     """Bytes of a block's states that are fetched with its energies.  Leaving them on the worker takes another task,
     which costs scheduler and worker 3 ms, as long as 400 kB take at 1 Gbit/s."""

@@ -15,6 +15,10 @@ SETTINGS = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.target": False,
     "distributed.worker.preload": ["probsysid"],
+    # every idle process would take 3 % of a core otherwise
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "200ms",
+    "distributed.admin.system-monitor.interval": "2s",
 }
 
 

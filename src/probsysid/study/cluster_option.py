@@ -41,5 +41,5 @@ def opened(
     for name in ("distributed", "distributed.client", "distributed.core", "distributed.comm"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is said in sentences
     with Cluster(**parse_option(text), security=given or None, say=say) as cluster:
-        say(f"cluster: {cluster.client.scheduler.address}; dashboard: {cluster.dashboard or 'none'}")
+        say(f"cluster: {cluster.address}; dashboard: {cluster.dashboard or 'none'}")
         yield cluster

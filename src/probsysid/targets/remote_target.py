@@ -101,7 +101,7 @@ class RemoteTarget:
         functions = (model.dynamics, model.outputs, *target.problem.priors.values())
         return self.executor.publish(packed(tuple(recipe), functions))
 
-    def _parts(self, theta: Points) -> list[Points]:
+    def _parts(self, theta: Points) -> list[np.ndarray]:
         """The particles of each block; the last one is filled up with copies of the last particle."""
         padding = -theta.shape[-1] % self.block
         filled = np.pad(theta, ((0, 0), (0, padding)), mode="edge") if padding else theta

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import VectorisedFilter, filter_for
@@ -54,6 +55,8 @@ class StreamTarget(FilterTarget):
         channels: Mapping[str, np.ndarray] | None = None,
     ):
         """`channels` are samples to begin with, as `append` takes them."""
+        if executor.remote is not None:
+            raise InputError("a cluster evaluates finished records; an Identifier takes executor=Threads(...).")
         super().__init__(problem, solver, particles, executor, substeps=substeps, batching=batching)
         self.dt = dt
         self.intersample = intersample
