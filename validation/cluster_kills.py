@@ -1,4 +1,4 @@
-"""Workers of a cluster killed, frozen and added while runs go on, and its scheduler killed: the posterior must not care.
+"""Workers of a cluster killed, frozen and added while runs go on, and its scheduler killed: the posterior is the same.
 
 python -m validation.cluster_kills [--strikes 50] [--schedulers 10] [--hosts]
 

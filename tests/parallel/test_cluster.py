@@ -99,7 +99,7 @@ def test_certificates_must_be_files(tmp_path: Path) -> None:
 
 
 def test_nobody_at_the_address_is_a_sentence() -> None:
-    with pytest.raises(ClusterError, match="no scheduler answers at tcp://127.0.0.1:9"):
+    with pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9"):
         Cluster("tcp://127.0.0.1:9", timeout=0.5)
 
 

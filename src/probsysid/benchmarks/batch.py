@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from rich.console import Console
+from rich.traceback import Traceback
 
 from probsysid._internal.errors import ClusterError, InputError, SamplingError
 from probsysid._internal.validation import check_seed, choose
@@ -214,7 +215,7 @@ def _described(error: Exception, console: Console) -> str:
     if isinstance(error, (InputError, SamplingError)):
         console.print(f"failed: {error}")
         return str(error)
-    console.print_exception()
+    console.print(Traceback.from_exception(type(error), error, error.__traceback__))
     return f"{type(error).__name__}, {error}"
 
 

@@ -183,7 +183,7 @@ class Collector:
             raise TimeoutError from None
 
     def insist(self, question: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """The answer of the scheduler; asked again after the connection was lost, and a `ClusterError` if it is gone."""
+        """The answer of the scheduler; it is asked again after the connection was lost, until it is gone."""
         deadline = clock.monotonic() + GONE
         while True:
             self.wait_until_connected()

@@ -96,7 +96,7 @@ class BatchTarget(FilterTarget):
     @cached_property
     def _remote(self) -> RemoteTarget | None:
         remote = self.executor.remote
-        return None if remote is None or self.block is None else RemoteTarget(self, remote, self.block)
+        return None if remote is None or self.block is None else RemoteTarget(self, self.records, remote, self.block)
 
     def _worthwhile(self, theta: Any, samples: int) -> RemoteTarget | None:
         """The target on the cluster, where there is one and enough to do for it."""

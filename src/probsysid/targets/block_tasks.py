@@ -6,7 +6,7 @@ filter's state is a function of the particles and the samples so far, so that a 
 all samples before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.published import fetch
 from probsysid.parallel.threads import Threads
-from probsysid.targets.batch_target import BatchTarget
 from probsysid.targets.filter_target import Batching
 
 MOST_PROBLEMS = 8
@@ -28,7 +27,8 @@ MOST_PROBLEMS = 8
 class Recipe(NamedTuple):
     """What a target is made of, but for the number of integration steps."""
 
-    kind: type[BatchTarget]
+    kind: Callable[..., Any]
+    """The class of the target."""
     problem: Problem
     solver: Solver
     records: tuple[Record, ...]
@@ -84,13 +84,13 @@ _BUILDING = Lock()
 """Threads of a worker take turns, so that a problem is fetched once and its programs are shared."""
 
 
-def _target(digest: str, substeps: int) -> BatchTarget:
+def _target(digest: str, substeps: int) -> Any:
     with _BUILDING:
         return _built(digest, substeps)
 
 
 @lru_cache(maxsize=8 * MOST_PROBLEMS)
-def _built(digest: str, substeps: int) -> BatchTarget:
+def _built(digest: str, substeps: int) -> Any:
     recipe = _recipe(digest)
     return recipe.kind(
         recipe.problem,

@@ -7,17 +7,17 @@ then says which columns of which states a block needs.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from probsysid.data.record import Record
 from probsysid.parallel.columns import RemoteColumns
 from probsysid.parallel.executor import RemoteExecutor
 from probsysid.parallel.published import packed
-
-if TYPE_CHECKING:
-    from probsysid.targets.batch_target import BatchTarget
+from probsysid.targets.block_tasks import Recipe, Where, advance_block, errors_block, sweep_block
+from probsysid.targets.filter_target import FilterTarget
 
 Points = Float[np.ndarray, "dimension particle"]
 
@@ -27,12 +27,14 @@ class RemoteTarget:
 
     Args:
         target: what is evaluated.
+        records: the data.
         executor: its workers.
         block: particles per task.
     """
 
-    def __init__(self, target: "BatchTarget", executor: RemoteExecutor, block: int):
+    def __init__(self, target: FilterTarget, records: tuple[Record, ...], executor: RemoteExecutor, block: int):
         self.target = target
+        self.records = records
         self.executor = executor
         self.block = block
         size = target.solver.layout(target.problem.model).size
@@ -46,8 +48,6 @@ class RemoteTarget:
 
     def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """`Target.sweep`."""
-        from probsysid.targets.block_tasks import sweep_block
-
         theta = np.asarray(theta)
         calls = [(*self._what, part, stop) for part in self._parts(theta)]
         states, values = self.executor.evaluate(sweep_block, calls, calls, keep=self.keep)
@@ -56,8 +56,6 @@ class RemoteTarget:
 
     def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, np.ndarray]:
         """`Target.advance`."""
-        from probsysid.targets.block_tasks import advance_block
-
         theta = np.asarray(theta)
         parts = self._parts(theta)
         anew = [(*self._what, part, first, last, None) for part in parts]
@@ -72,8 +70,6 @@ class RemoteTarget:
 
     def one_step_errors(self, theta: Points, weights: Float[np.ndarray, " particle"]) -> tuple[np.ndarray, ...]:
         """`BatchTarget.one_step_errors`, summed block by block."""
-        from probsysid.targets.block_tasks import errors_block
-
         theta = np.asarray(theta)
         padding = np.zeros(-theta.shape[-1] % self.block)
         shares = np.split(np.concatenate([weights, padding]), -(-theta.shape[-1] // self.block))
@@ -93,10 +89,8 @@ class RemoteTarget:
 
     @cached_property
     def _digest(self) -> str:
-        from probsysid.targets.block_tasks import Recipe
-
         target = self.target
-        recipe = Recipe(type(target), target.problem, target.solver, target.records, self.block, target.batching)
+        recipe = Recipe(type(target), target.problem, target.solver, self.records, self.block, target.batching)
         model = target.problem.model
         functions = (model.dynamics, model.outputs, *target.problem.priors.values())
         return self.executor.publish(packed(tuple(recipe), functions))
@@ -109,8 +103,6 @@ class RemoteTarget:
 
     def _needed(self, state: Any, k: int) -> Sequence[Any]:
         """Where the columns of a block are, and the results of earlier tasks that they are in."""
-        from probsysid.targets.block_tasks import Where
-
         size = len(state) if isinstance(state, RemoteColumns) else state.shape[-1]
         positions = np.minimum(np.arange(k * self.block, (k + 1) * self.block), size - 1)
         if not isinstance(state, RemoteColumns):
