@@ -69,7 +69,7 @@ class Striker(threading.Thread):
 
     def run(self) -> None:
         while self.left > 0:
-            time.sleep(self.random.uniform(0.2, 4.0))
+            time.sleep(self.random.uniform(0.5, 8.0))
             self._wake(time.monotonic())
             awake = [number for number in self.processes.workers if number not in self.asleep]
             if len(self.processes.workers) < MOST:

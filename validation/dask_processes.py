@@ -1,5 +1,5 @@
 """A scheduler and workers of Dask as processes that can be killed, frozen and added, on loopback or on hosts of their
-own: network namespaces, joined by a bridge, with delay and bandwidth as `tc` sets them (root only)."""
+own: network namespaces, joined by a bridge, with delay and limited bandwidth (root only)."""
 
 import os
 import signal
@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[1]
+MTU = 9000
+"""Bytes of a packet, as in fast local networks: a cable costs processor time for each packet."""
 STARTING = 120.0
 """Seconds after which a scheduler that has not started never will."""
 
@@ -24,8 +26,11 @@ class Network:
     """Hosts 1, 2, ... as network namespaces; host 0 is this machine, with an address on the bridge."""
 
     name: str = "pss"
-    shaping: str = "delay 1ms rate 1gbit"
-    """What `tc` does to each host's link, in either direction."""
+    delay: float = 0.001
+    """Seconds that a packet takes from this machine to a host, or back."""
+    rate: str = "1gbit"
+    """Bandwidth of each host's link, as `tc` writes it."""
+    cables: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     def __enter__(self) -> "Network":
         self.__exit__(None, None, None)
@@ -35,6 +40,10 @@ class Network:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        for cable in self.cables:
+            cable.kill()
+            cable.wait()
+        self.cables.clear()
         listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
         for line in listed.splitlines():
             if line.startswith(f"{self.name}-"):
@@ -48,16 +57,19 @@ class Network:
         """Make a host; the words that run a command on it."""
         space, outer, inner = f"{self.name}-{host}", f"{self.name}o{host}", f"{self.name}i{host}"
         _run(f"ip netns add {space}")
-        _run(f"ip link add {outer} type veth peer name {inner}")
-        _run(f"ip link set {outer} master {self.name}")
+        command = [sys.executable, "-m", "validation.delay_line", outer, inner, str(self.delay)]
+        cable = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert cable.stdout is not None and cable.stdout.readline() == "ready\n"
+        self.cables.append(cable)
+        _run(f"ip link set {outer} master {self.name} mtu {MTU}")
         _run(f"ip link set {outer} up")
-        _run(f"ip link set {inner} netns {space}")
+        _run(f"ip link set {inner} mtu {MTU} netns {space}")
         _run(f"ip netns exec {space} ip addr add {self.address(host)}/24 dev {inner}")
         _run(f"ip netns exec {space} ip link set {inner} up")
         _run(f"ip netns exec {space} ip link set lo up")
-        if self.shaping:
-            _run(f"tc qdisc add dev {outer} root netem limit 100000 {self.shaping}")
-            _run(f"ip netns exec {space} tc qdisc add dev {inner} root netem limit 100000 {self.shaping}")
+        shape = f"root tbf rate {self.rate} burst 256kb latency 100ms"
+        _run(f"tc qdisc add dev {outer} {shape}")
+        _run(f"ip netns exec {space} tc qdisc add dev {inner} {shape}")
         return ["ip", "netns", "exec", space]
 
     def cut(self, host: int, *, off: bool) -> None:
