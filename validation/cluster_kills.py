@@ -134,7 +134,7 @@ position = { column = "position" }
 [model.coordinates]
 x = 2
 [model.equations]
-x = "force - c*dx - k*x - k3*x^3"
+x = "force - c*dx - k*x - k3*x**3"
 [model.outputs]
 position = "x"
 [parameters]
@@ -142,10 +142,10 @@ c = "LogNormal(-2, 1)"
 k = "LogNormal(0, 0.5)"
 k3 = "LogNormal(-1, 1)"
 [initial]
-x = 0.0
-dx = 0.0
+x = "Normal(0, 1)"
+dx = "Normal(0, 1)"
 [sampler]
-particles = 4096
+particles = 2048
 [solver]
 substeps = 4
 [report]
@@ -160,9 +160,8 @@ def fit(folder: Path, *further: str) -> "subprocess.Popen[str]":
 
 def numbers(folder: Path) -> object:
     """What a fit found, without what it took."""
-    found = json.loads((folder / "study-results" / "summary.json").read_text())
-    model = next(iter(found["models"].values())) if isinstance(found.get("models"), dict) else found["models"][0]
-    return {key: model[key] for key in ("log_evidence", "parameters") if key in model}
+    (model,) = json.loads((folder / "study-results" / "summary.json").read_text())["models"].values()
+    return model["log_evidence"], model["parameters"]
 
 
 def kill_schedulers(count: int) -> dict[str, object]:
