@@ -95,6 +95,8 @@ class Processes:
     environment: dict[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ("--no-nanny", "--memory-limit", "0")
     """Of workers."""
+    security: tuple[str, ...] = ()
+    """Options with certificates, of scheduler and workers."""
     workers: dict[int, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     def __enter__(self) -> "Processes":
@@ -116,9 +118,10 @@ class Processes:
         """Start the scheduler, or another one at the same address."""
         file = Path(self._folder.name) / f"scheduler-{time.monotonic_ns()}.json"
         host = "127.0.0.1" if self.network is None else self.network.address(0)
+        host_options = ["--host", f"{'tls' if self.security else 'tcp'}://{host}"]
         self.scheduler = self._start(
             "scheduler",
-            ["--host", host, "--port", str(self._port), "--scheduler-file", str(file), "--no-dashboard"],
+            [*host_options, "--port", str(self._port), "--scheduler-file", str(file), "--no-dashboard"],
             [],
         )
         deadline = time.monotonic() + STARTING
@@ -152,7 +155,7 @@ class Processes:
     def _start(self, kind: str, arguments: list[str], prefix: list[str]) -> "subprocess.Popen[bytes]":
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.environment}
         with open(Path(self._folder.name) / f"{kind}-{time.monotonic_ns()}.log", "wb") as log:
-            command = [*prefix, sys.executable, "-m", MODULES[kind], *arguments]
+            command = [*prefix, sys.executable, "-m", MODULES[kind], *arguments, *self.security]
             return subprocess.Popen(
                 command, cwd=self._folder.name, env=environment, stdout=log, stderr=log, start_new_session=True
             )

@@ -1,6 +1,8 @@
 """The cluster as a user sees it: arguments, sentences, what is guaranteed about its tasks."""
 
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -14,6 +16,7 @@ import pytest
 from probsysid import Cluster, ClusterError, ClusterWarning, InputError
 from probsysid.parallel.cluster import as_security, block_size, parse_option
 from tests.parallel.clusters import cluster
+from validation.dask_processes import Processes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,6 +128,31 @@ def test_what_is_written_on_the_command_line(text: str, arguments: dict[str, Any
 def test_local_needs_a_number(text: str) -> None:
     with pytest.raises(InputError, match="write local:4"):
         parse_option(text)
+
+
+CERTIFICATES = """
+openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=authority -keyout ca-key.pem -out ca.pem
+openssl req -newkey rsa:2048 -nodes -subj /CN=cluster -keyout key.pem -out request.pem
+openssl x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 30 -out cert.pem
+"""
+"""As in docs/cluster.md."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_only_who_has_a_certificate_is_let_in(tmp_path: Path) -> None:
+    for line in CERTIFICATES.split("\n")[1:-1]:
+        subprocess.run(shlex.split(line), cwd=tmp_path, check=True, capture_output=True)
+    assert all(line in (ROOT / "docs" / "cluster.md").read_text() for line in CERTIFICATES.split("\n"))
+    paths = {"ca": tmp_path / "ca.pem", "cert": tmp_path / "cert.pem", "key": tmp_path / "key.pem"}
+    words = [word for name in paths for word in (f"--tls-{name}{'-file' * (name == 'ca')}", str(paths[name]))]
+    with Processes(security=tuple(words)) as processes:
+        assert processes.address.startswith("tls://")
+        processes.add_worker()
+        with Cluster(processes.address, security=paths) as found:
+            assert found.evaluate(double, [(1,), (2,)], [(1,), (2,)], keep=False)[1] == [2, 4]
+        with pytest.raises(ClusterError, match="no scheduler answers"):
+            Cluster(processes.address.replace("tls://", "tcp://"), timeout=2)
 
 
 LOCAL = """
