@@ -8,6 +8,7 @@ Every posterior is compared bit by bit with one from threads.  With `--hosts`, w
 
 import argparse
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,10 +179,11 @@ def kill_schedulers(count: int) -> dict[str, object]:
         fit(folder, "-q").communicate()
         alone, expected = time.monotonic() - began, numbers(folder)
         while sum(codes.values()) < count:
+            shutil.rmtree(folder / "study-results")
             with Processes() as processes:
                 for _ in range(2):
                     processes.add_worker()
-                child = fit(folder, "-q", "--overwrite", "--cluster", processes.address)
+                child = fit(folder, "-q", "--cluster", processes.address)
                 time.sleep(random.uniform(0.3, 1.0) * alone)
                 processes.scheduler.kill()
                 _, error = child.communicate()

@@ -29,9 +29,15 @@ TlsKey = Annotated[Path | None, typer.Option(help="Key of that certificate, for 
 
 @contextmanager
 def opened(
-    text: str | None, ca: Path | None, cert: Path | None, key: Path | None, say: Callable[[str], None]
+    text: str | None,
+    ca: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    say: Callable[[str], None],
+    *,
+    quiet: bool = False,
 ) -> Iterator[Cluster | None]:
-    """The cluster that the options name, or none."""
+    """The cluster that the options name, or none; `say` is told its dashboard, unless `quiet`, and warnings."""
     given = {name: path for name, path in {"ca": ca, "cert": cert, "key": key}.items() if path is not None}
     if text is None:
         if given:
@@ -41,5 +47,6 @@ def opened(
     for name in ("distributed", "distributed.client", "distributed.core", "distributed.comm"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is said in sentences
     with Cluster(**parse_option(text), security=given or None, say=say) as cluster:
-        say(f"cluster: {cluster.address}; dashboard: {cluster.dashboard or 'none'}")
+        if not quiet:
+            say(f"cluster: {cluster.address}; dashboard: {cluster.dashboard or 'none'}")
         yield cluster

@@ -74,7 +74,7 @@ def fit(
     Example: **probsysid fit oscillator.toml --particles 256**
     """
     changes = _changes(particles, seed, method)
-    with opened(cluster, tls_ca, tls_cert, tls_key, _say) as executor:
+    with opened(cluster, tls_ca, tls_cert, tls_key, _say, quiet=quiet) as executor:
         fit_study(
             study,
             out,
