@@ -1,16 +1,17 @@
 """What a cluster costs: sweeps on workers against threads, tasks and bytes per sweep, and a model of time.
 
-python -m validation.cluster_cost [--rate 1gbit] [--delay 0.001]
+python -m validation.cluster_cost
 
 Workers live in network namespaces (root only), so that their links count bytes and packets, and have a delay and a
-bandwidth.  Processor times do not depend on what else the machine does; the model is made of them:
+bandwidth.  Processor times hardly depend on what else the machine does; the model is made of them:
 
-    seconds = rounds x (worker + block x samples x steps x filter) + blocks x (client + scheduler) + bytes / bandwidth
+    seconds = rounds x (worker + block x samples x steps x filter) + blocks x (client + scheduler)
+              + bytes / bandwidth + 4 x delay
 
-with rounds = blocks / workers, rounded up.
+with rounds = blocks / workers, rounded up.  A task and its result cross the network four times: the task, the news that
+it is done, the question for its result, the result.  What idle processes take is measured, and subtracted.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Callable
@@ -28,6 +29,10 @@ from validation.duffing import MODEL
 from validation.nuts import INITIAL, NOISE, PRIORS, data
 
 PARTICLES, SAMPLES, WORKERS, REPEATS = 4096, 2000, 2, 8
+IDLE = 10.0
+"""Seconds for which idle processes are watched."""
+SLOW, LATE, SLOW_BYTES = "20mbit", 0.01, 125e6 / 50
+"""A slow network for the check of the model: its bandwidth, also in bytes per second, and its delay."""
 
 
 def target(executor: ps.Threads | ps.Cluster) -> BatchTarget:
@@ -72,11 +77,15 @@ def measure(network: Network) -> dict[str, float]:
             # a worker is a child of the command that runs it on its host, or in place of it
             workers = [psutil.Process(p.pid) for p in processes.workers.values()]
             watched = [psutil.Process(processes.scheduler.pid), *workers]
+            used = [cpu(p) for p in watched]
+            time.sleep(IDLE)
+            idle = [(cpu(p) - u) / IDLE for p, u in zip(watched, used, strict=True)]
             used, links = [cpu(p) for p in watched], [network.traffic(host) for host in processes.workers]
             before = time.process_time()
             seconds = timed(on_workers)
             client = (time.process_time() - before) / REPEATS
-            spent = [(cpu(p) - u) / REPEATS for p, u in zip(watched, used, strict=True)]
+            rest = np.array(idle) * np.mean(seconds)
+            spent = np.array([(cpu(p) - u) / REPEATS for p, u in zip(watched, used, strict=True)]) - rest
             passed = np.sum([network.traffic(host) for host in processes.workers], axis=0) - np.sum(links, axis=0)
     block = block_size(PARTICLES) or PARTICLES
     blocks = -(-PARTICLES // block)
@@ -84,14 +93,15 @@ def measure(network: Network) -> dict[str, float]:
         "threads, s per sweep": float(np.median(threads)),
         "workers, s per sweep": float(np.median(seconds)),
         "threads, processor s": filtering,
-        "workers, processor s": client + sum(spent),
+        "workers, processor s": client + float(sum(spent)),
         "tasks": blocks,
         "bytes": float(passed[0] / REPEATS),
         "packets": float(passed[1] / REPEATS),
         "filter, ns per particle-step": 1e9 * filtering / (PARTICLES * SAMPLES),
         "client, ms per task": 1e3 * client / blocks,
-        "scheduler, ms per task": 1e3 * spent[0] / blocks,
-        "worker, ms per task": 1e3 * (sum(spent[1:]) - filtering) / blocks,
+        "scheduler, ms per task": 1e3 * float(spent[0]) / blocks,
+        "worker, ms per task": 1e3 * (float(sum(spent[1:])) - filtering) / blocks,
+        "idle, share of a core": float(np.mean(idle)),
         "bytes per particle": float(passed[0] / REPEATS / PARTICLES),
     }
 
@@ -113,13 +123,14 @@ def predicted(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rate", default="1gbit")
-    parser.add_argument("--delay", type=float, default=0.001)
-    options = parser.parse_args()
-    with Network(rate=options.rate, delay=options.delay) as network:
+    with Network() as network:
         found = measure(network)
-    print(json.dumps(found, indent=2))
+    print(json.dumps(found, indent=2), flush=True)
+    with Network(rate=SLOW, delay=LATE) as network:
+        slow = measure(network)
+    added = slow["workers, s per sweep"] - found["workers, s per sweep"]
+    expected = found["bytes"] / WORKERS / SLOW_BYTES + 4 * LATE
+    print(f"{SLOW} and {LATE:g} s delay: {added:.2f} s per sweep more, by the model {expected:.2f} s")
     for particles in (100_000, 1_000_000):
         for steps in (1, 8):
             row = [f"{predicted(found, particles, workers, steps=steps):.3g}" for workers in (1, 10, 100, 1000)]
