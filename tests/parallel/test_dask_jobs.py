@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ def processes() -> Iterator[Processes]:
 
 
 def connect(processes: Processes) -> Cluster:
-    found = Cluster(processes.address, exchange=EVERYTHING, timeout=3)
+    found = Cluster(processes.address, exchange=EVERYTHING, timeout=3, say=print)
     found.client.wait_for_workers(1, timeout=60)
     return found
 
@@ -41,6 +42,7 @@ def strike(number: int, folder: str, how: int) -> tuple[int, int]:
     return os.getpid(), number**2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_tasks_of_a_worker_that_is_lost_are_done_by_others(processes: Processes, tmp_path: Path, how: int) -> None:
     processes.add_worker()
@@ -59,6 +61,39 @@ def test_tasks_of_a_worker_that_is_lost_are_done_by_others(processes: Processes,
             os.kill(struck, signal.SIGCONT)
 
 
+def linger(number: int, folder: str) -> tuple[int, int]:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(1)
+    return os.getpid(), number
+
+
+@pytest.mark.slow
+def test_tasks_whose_workers_are_all_lost_go_to_one_that_joins(tmp_path: Path) -> None:
+    """While one worker is frozen, tasks may run on the other only; then that one is killed."""
+    with Processes() as own:
+        frozen, killed = own.add_worker(), own.add_worker()
+        with connect(own) as cluster:
+            cluster.client.wait_for_workers(2, timeout=60)
+            calls = [(k, str(tmp_path)) for k in range(4)]
+            own.workers[frozen].send_signal(signal.SIGSTOP)
+            pids, _ = cluster.evaluate(linger, calls, calls, keep=False)
+            assert set(pids) == {own.workers[killed].pid}
+            (tmp_path / str(pids[0])).unlink()
+
+            def strike_when_busy() -> None:
+                while not (tmp_path / str(pids[0])).exists():
+                    time.sleep(0.01)
+                own.kill(killed)
+                own.add_worker()
+
+            striker = threading.Thread(target=strike_when_busy)
+            striker.start()
+            later, values = cluster.evaluate(linger, calls, calls, keep=False)
+            striker.join()
+            assert values == [0, 1, 2, 3]
+            assert own.workers[max(own.workers)].pid in later
+
+
 def tell(number: int) -> tuple[int, int]:
     time.sleep(0.05)
     return os.getpid(), number
@@ -74,6 +109,7 @@ def test_a_worker_that_joins_gets_tasks_in_the_next_round(processes: Processes) 
         assert processes.workers[number].pid in pids
 
 
+@pytest.mark.slow
 def test_the_loss_of_the_scheduler_is_one_sentence() -> None:
     with Processes() as own:
         own.add_worker()
@@ -84,10 +120,12 @@ def test_the_loss_of_the_scheduler_is_one_sentence() -> None:
                 cluster.evaluate(tell, calls, calls, keep=False)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_back_in_time_is_used_again() -> None:
+    said: list[str] = []
     with Processes() as own:
         own.add_worker()
-        with Cluster(own.address, exchange=EVERYTHING, timeout=60) as cluster:
+        with Cluster(own.address, exchange=EVERYTHING, timeout=60, say=said.append) as cluster:
             cluster.client.wait_for_workers(1, timeout=60)
             digest = cluster.publish(b"something")
             own.scheduler.kill()
@@ -97,3 +135,4 @@ def test_a_scheduler_that_is_back_in_time_is_used_again() -> None:
             calls = [(k,) for k in range(4)]
             assert cluster.evaluate(tell, calls, calls, keep=False)[1] == [0, 1, 2, 3]
             assert cluster.publish(b"something") == digest
+    assert said in ([], ["The cluster has no worker; the run goes on when one joins."])  # at most once

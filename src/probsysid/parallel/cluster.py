@@ -168,7 +168,7 @@ class Cluster(RemoteExecutor):
         alive = [call if _usable(call) else other for call, other in zip(blocks, anew, strict=True)]
         attempts = self._submit(function, alive, workers, keep)
         jobs = [
-            Job(partial(self._again, function, call, keep), [attempt])
+            Job(partial(self._again, function, call, keep), [attempt], workers)
             for call, attempt in zip(anew, attempts, strict=True)
         ]
         done = sorted(self._collector.collect(jobs), key=lambda each: each.place)
@@ -196,8 +196,10 @@ class Cluster(RemoteExecutor):
         self, function: Callable[..., Any], call: tuple[Any, ...], keep: bool, places: list[str] | None
     ) -> Attempt:
         """Submit a block once more, to a scheduler that may have forgotten all."""
-        for digest, content in self._published.items():
-            self._publish(digest, content)
+        if self._collector.forgotten:
+            for digest, content in self._published.items():
+                self._publish(digest, content)
+            self._collector.forgotten = False
         return self._submit(function, [call], places or None, keep)[0]
 
     def _submit(

@@ -9,9 +9,12 @@ copies is first.  When the scheduler is gone, so is the run: `ClusterError`.
 import asyncio
 import time as clock
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from probsysid._internal.errors import ClusterError, first_words
 from probsysid._internal.interrupts import present_request
@@ -33,7 +36,7 @@ LONGEST = 120.0
 than programs take to compile, but for large models; then the work is done twice, and nothing else happens."""
 
 FETCHING = 15.0
-"""Seconds in which results must arrive; they are a few kilobytes each."""
+"""Seconds in which results must arrive, at first; doubled where no worker is lost and they do not."""
 
 GONE = 20.0
 """Seconds without an answer after which a scheduler counts as gone although the connection stands."""
@@ -61,6 +64,8 @@ class Job:
     again: Callable[[list[str] | None], Attempt]
     """Submit it once more, to these workers or to any."""
     attempts: list[Attempt]
+    places: list[str] | None = None
+    """The workers that the newest task may run on; None for any."""
     since: float = field(default_factory=clock.monotonic)
     patience: float = LONGEST
     deaths: int = 0
@@ -69,6 +74,7 @@ class Job:
     def repeat(self, workers: list[str] | None) -> None:
         """Submit it once more."""
         self.attempts.append(self.again(workers))
+        self.places = workers
         self.since, self.patience = clock.monotonic(), 2 * self.patience
 
 
@@ -93,7 +99,15 @@ class Collector:
         self.address = str(client.scheduler.address)
         self.say = say
         self.suspects: frozenset[str] = frozenset()
-        """Workers that nothing is heard from."""
+        """Workers that nothing is heard from ..."""
+        self.noticed = -np.inf
+        """... and when the last of them was noticed."""
+        self.empty = False
+        """Whether there was no worker."""
+        self.forgotten = False
+        """Whether the scheduler may have forgotten what was published."""
+        self.fetching = FETCHING
+        """Seconds in which results must arrive."""
 
     def workers(self) -> list[str] | None:
         """The workers that may be given tasks; None for all."""
@@ -160,14 +174,33 @@ class Collector:
         """The values of finished tasks.  `Client.gather` would wait for a frozen worker, and after some of these for
         any."""
         try:
-            answer = self.ask(lambda: self.client.scheduler.gather(keys=keys), FETCHING)
+            answer = self.ask(lambda: self.client.scheduler.gather(keys=keys), self.fetching)
         except TimeoutError:
-            return {} if len(keys) == 1 else {k: v for key in keys for k, v in self._fetch([key]).items()}
+            self._look()
+            if self.suspects:
+                with suppress(TimeoutError):
+                    return self.ask(lambda: self._fetch_each(keys), 2 * self.fetching)
+                return {}
+            self.fetching *= 2  # nobody is lost: the network is slow
+            return self._fetch(keys)
         if answer["status"] == "OK":
             return answer["data"]
         missing = set(answer["keys"])
         rest = [key for key in keys if key not in missing]
         return self._fetch(rest) if rest and len(rest) < len(keys) else {}
+
+    async def _fetch_each(self, keys: list[str]) -> dict[str, Any]:
+        """The values of those finished tasks whose workers answer."""
+
+        async def one(key: str) -> dict[str, Any]:
+            try:
+                answer = await asyncio.wait_for(self.client.scheduler.gather(keys=[key]), self.fetching)
+            except (OSError, TimeoutError):
+                return {}
+            return answer["data"] if answer["status"] == "OK" else {}
+
+        found = await asyncio.gather(*map(one, keys))
+        return {key: value for each in found for key, value in each.items()}
 
     def ask(self, question: Callable[[], Coroutine[Any, Any, Any]], seconds: float) -> Any:
         """The answer of the scheduler; raises a `TimeoutError` if there is none, also if it is gone."""
@@ -216,13 +249,16 @@ class Collector:
         for attempt in failed:
             job.attempts.remove(attempt)
             if attempt.value.status != "error":
+                self.forgotten = True  # the connection was lost, perhaps with the scheduler
                 continue
             error = attempt.value.exception()
             if isinstance(error, KilledWorker):
                 job.deaths += 1
             elif isinstance(error, OSError | MemoryError) and job.failures < MOST_FAILURES:
                 job.failures += 1
-            elif not isinstance(error, NotPublished):
+            elif isinstance(error, NotPublished):
+                self.forgotten = True
+            else:
                 raise _in_words(error)
         if job.deaths > MOST_DEATHS:
             raise ClusterError(
@@ -236,12 +272,17 @@ class Collector:
 
     def _repeat_hanging(self, jobs: list[Job]) -> list[Job]:
         """Submit jobs again that wait for workers from which nothing is heard, or for too long."""
-        before, workers = self.suspects, self._look()
-        now = clock.monotonic()
-        lost = bool(self.suspects - before)
-        hanging = [job for job in jobs if lost or now - job.since > job.patience]
+        workers = self._look()
         if not workers:
             return []
+        now = clock.monotonic()
+        hanging = [
+            job
+            for job in jobs
+            if job.since < self.noticed
+            or now - job.since > job.patience
+            or (job.places is not None and not set(job.places) & set(workers))
+        ]
         for job in hanging:
             job.repeat(workers if self.suspects else None)
         return hanging
@@ -250,11 +291,17 @@ class Collector:
         """All workers that are heard of."""
         known = self.insist(lambda: self.client.scheduler.identity(n_workers=-1))["workers"]
         if not known:
-            self.say("The cluster has no worker; the run goes on when one joins.")
+            if not self.empty:
+                self.say("The cluster has no worker; the run goes on when one joins.")
+            self.empty = True
             return []
+        self.empty = False
         newest = max(worker["last_seen"] for worker in known.values())
         allowed = SILENCE * max(1.0, len(known) / 200 + 1)  # Dask's own interval between heartbeats, or more
+        before = self.suspects
         self.suspects = frozenset(a for a, worker in known.items() if newest - worker["last_seen"] > allowed)
+        if self.suspects - before:
+            self.noticed = clock.monotonic()
         return [address for address in known if address not in self.suspects]
 
 
