@@ -1,6 +1,9 @@
 """What a cluster costs: sweeps on workers against threads, tasks and bytes per sweep, and a model of time.
 
-python -m validation.cluster_cost
+python -m validation.cluster_cost [--runs]
+
+With `--runs`, whole runs with automatic steps on two local workers against two threads, in processor time, once their
+programs are compiled.  Otherwise sweeps and the model.
 
 Workers live in network namespaces (root only), so that their links count bytes and packets, and have a delay and a
 bandwidth.  Processor times hardly depend on what else the machine does; the model is made of them:
@@ -13,8 +16,10 @@ it is done, the question for its result, the result.  What idle processes take i
 """
 
 import json
+import sys
 import time
 from collections.abc import Callable
+from itertools import product
 
 import jax
 import numpy as np
@@ -122,7 +127,34 @@ def predicted(
     return -(-blocks // workers) * one + serial + found["bytes per particle"] * particles / bandwidth
 
 
+def whole_runs() -> None:
+    """Seconds, and processor seconds of all processes, of second runs."""
+
+    def identify(executor: ps.Threads | ps.Cluster) -> tuple[float, float, ps.Posterior]:
+        began, before = time.perf_counter(), sum(map(cpu, family))
+        sampler = ps.Sampler(particles=PARTICLES)
+        found = ps.identify(
+            MODEL, data(SAMPLES), PRIORS, {"position": NOISE}, INITIAL, sampler=sampler, executor=executor, seed=1
+        )
+        return time.perf_counter() - began, sum(map(cpu, family)) - before, found
+
+    with ps.Cluster(workers=WORKERS) as cluster:
+        cluster.client.wait_for_workers(WORKERS, timeout=300)
+        family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        executors = {"threads": ps.Threads(cores=2), "workers": cluster}
+        found = {}
+        for turn, (name, executor) in product(range(2), executors.items()):
+            found[name] = identify(executor)
+            seconds, used, posterior = found[name]
+            print(f"{name}, run {turn + 1}: {seconds:.1f} s, {used:.1f} s of processors, {posterior!r}", flush=True)
+    same = np.array_equal(found["threads"][2].theta, found["workers"][2].theta)
+    print(f"processor time: {found['workers'][1] / found['threads'][1]:.2f} times that of threads; the same: {same}")
+
+
 def main() -> None:
+    if "--runs" in sys.argv:
+        whole_runs()
+        return
     with Network() as network:
         found = measure(network)
     print(json.dumps(found, indent=2), flush=True)

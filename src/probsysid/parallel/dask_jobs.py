@@ -26,10 +26,11 @@ TICK = 0.25
 QUIET = 2.0
 """Seconds without a result after which workers are looked at."""
 
-SILENCE = 5.0
+SILENCE = 10.0
 """Seconds without a heartbeat, and as many of the intervals between heartbeats, after which a worker counts as lost for
 now.  Dask's own limit, `worker-ttl`, is five minutes.  Heartbeats come from a thread of their own, so that neither
-computing nor compiling delays them much."""
+computing nor compiling delays them much: by 4 s while a program was compiled for 28 s on cores that ten processes
+shared.  A worker that is given up wrongly costs work done twice."""
 
 LONGEST = 120.0
 """Seconds after which a task is submitted a second time although its worker is heard of; doubled each time.  Longer
