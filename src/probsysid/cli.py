@@ -8,11 +8,12 @@ from typing import Annotated, NoReturn
 import typer
 
 from probsysid import __version__
-from probsysid._internal.errors import InputError, SamplingError
+from probsysid._internal.errors import ClusterError, InputError, SamplingError
 from probsysid._internal.files import UNWRITTEN, unwritten
 from probsysid._internal.interrupts import restore_after_importing
 from probsysid.benchmarks import commands as benchmarks
 from probsysid.study import commands
+from probsysid.study.cluster_option import UNREACHABLE
 
 app = typer.Typer(
     name="probsysid",
@@ -48,7 +49,7 @@ benchmarks.register(app)
 
 def main() -> None:
     """Run a command; an `InputError` prints one sentence and exits with code 2, a `SamplingError` with code 1, an
-    `OSError`, such as a full disk, with code 3."""
+    `OSError`, such as a full disk, and a `ClusterError` with code 3."""
     # arviz 0.23 announces its successor on the first import of each day, during a fit.
     warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)
     restore_after_importing()
@@ -61,6 +62,8 @@ def main() -> None:
         _end(str(error), 2)
     except SamplingError as error:
         _end(str(error), 1)
+    except ClusterError as error:
+        _end(str(error), UNREACHABLE)
     except OSError as error:
         _end(unwritten(error), UNWRITTEN)
 

@@ -38,6 +38,14 @@ def said_later() -> Iterator[None]:
         yield
 
 
+class ClusterWarning(UserWarning):
+    """Something about the cluster that the user should know; the run goes on."""
+
+
+class ClusterError(RuntimeError):
+    """The cluster is lost or cannot do the work; a checkpoint resumes the run elsewhere."""
+
+
 class SamplingError(RuntimeError):
     """Sampling cannot continue; `sample` is the index at which it stopped, if there is one."""
 

@@ -1,14 +1,15 @@
 """Run case studies one after the other, with results on disk after each, so that an interrupted batch continues."""
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
 from rich.console import Console
+from rich.traceback import Traceback
 
-from probsysid._internal.errors import InputError, SamplingError
+from probsysid._internal.errors import ClusterError, InputError, SamplingError
 from probsysid._internal.validation import check_seed, choose
 from probsysid.benchmarks import bouc_wen, emps, pendulum, silverbox, tanks
 from probsysid.benchmarks.case import CaseStudy
@@ -16,6 +17,9 @@ from probsysid.benchmarks.data import VARIABLE, locate
 from probsysid.benchmarks.result import Failure, write_results
 from probsysid.benchmarks.run import FAILURE, REPORT, Finished, Outcome, finished, run, save, save_failure
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
+from probsysid.parallel.cluster import Cluster
+from probsysid.parallel.published import packed, unpacked
+from probsysid.parallel.threads import Threads
 
 Cases = Mapping[str, tuple[Callable[..., CaseStudy], tuple[str, ...]]]
 
@@ -48,6 +52,7 @@ class BatchOptions:
         out: folder for posteriors, figures and reports.
         json: file for the results.
         again: repeat runs whose results are in `out` already.
+        cluster: where runs are carried out; None for this process.
     """
 
     particles: int | None = None
@@ -56,6 +61,7 @@ class BatchOptions:
     out: Path = Path("benchmarks")
     json: Path | None = None
     again: bool = False
+    cluster: Cluster | None = None
 
 
 Execute = Callable[[CaseStudy, str, BatchOptions, Path, Console], Finished]
@@ -66,7 +72,14 @@ def identify_and_write(
     study: CaseStudy, method: str, options: BatchOptions, folder: Path, console: Console
 ) -> Finished:
     """Identify, score, and write posterior, figures and report."""
-    outcome = run(study, method=method, particles=options.particles, seed=options.seed, progress=True)
+    outcome = run(
+        study,
+        method=method,
+        particles=options.particles,
+        seed=options.seed,
+        progress=True,
+        executor=options.cluster,
+    )
     write_all(outcome, folder)
     console.print(parameter_table(outcome))
     console.print(f"posterior, figures and report in {folder}/")
@@ -90,38 +103,87 @@ def run_batch(
     methods = _methods(method, everything)
     _check_options(options)
     studies = [_study(name, variant, options.data, console, cases) for name, variant in chosen]
-    runs: list[Finished] = []
+    pairs = list(product(studies, methods))
+    runs: dict[int, Finished] = {}
     failures: list[str] = []
-    for study, way in product(studies, methods):
-        try:
-            found = _one_run(study, way, options, console, execute, reuse=everything and not options.again)
-        except Exception as error:  # the remaining runs are still carried out
-            if not everything:
-                raise
-            _record_failure(error, study, way, options, failures, console)
+    for k, found in _carried_out(pairs, options, console, execute, everything=everything):
+        if isinstance(found, Exception):  # the remaining runs are still carried out
+            if not everything or isinstance(found, ClusterError):
+                raise found
+            _record_failure(found, *pairs[k], options, failures, console)
             continue
-        runs.append(found)
+        runs[k] = found
         if options.json is not None:  # rewritten after every run, so that an interruption loses none of them
-            write_results(options.json, [run.result for run in runs], always_list=everything)
+            write_results(options.json, [runs[k].result for k in sorted(runs)], always_list=everything)
     if runs:
-        console.print(score_table(runs))
-        console.print(evidence_table(runs))
+        in_order = [runs[k] for k in sorted(runs)]
+        console.print(score_table(in_order))
+        console.print(evidence_table(in_order))
     if failures:
         raise SamplingError("; ".join(failures))
 
 
-def _one_run(
-    study: CaseStudy, method: str, options: BatchOptions, console: Console, execute: Execute, *, reuse: bool
-) -> Finished:
-    """The result of an earlier run with the same options if it may be reused, otherwise that of a new run."""
-    folder, title = _folder(study, method, options), f"{study.title}, method {method}"
-    known = _earlier(study, folder, method, options) if reuse else None
-    if known is not None:
-        console.print(f"[bold]{title}[/bold]: is in {folder}/ (--again repeats it)")
-        return known
-    console.print(f"[bold]{title}[/bold]: {study.record.samples} samples")
+def _carried_out(
+    pairs: Sequence[tuple[CaseStudy, str]],
+    options: BatchOptions,
+    console: Console,
+    execute: Execute,
+    *,
+    everything: bool,
+) -> Iterator[tuple[int, Finished | Exception]]:
+    """Each run's index, and its results or what went wrong: one after the other, or as whole runs on a cluster."""
+    waiting = []
+    for k, (study, method) in enumerate(pairs):
+        known = _earlier(study, method, options, console) if everything and not options.again else None
+        if known is not None:
+            yield k, known
+        elif options.cluster is not None and everything:
+            waiting.append(k)
+        else:
+            folder = _begun(study, method, options, console)
+            try:
+                yield k, execute(study, method, options, folder, console)
+            except Exception as error:
+                yield k, error
+    if waiting and options.cluster is not None:
+        yield from _on_cluster([(k, *pairs[k]) for k in waiting], options.cluster, options, console)
+
+
+def _begun(study: CaseStudy, method: str, options: BatchOptions, console: Console) -> Path:
+    """The folder of a run that begins."""
+    folder = _folder(study, method, options)
+    console.print(f"[bold]{study.title}, method {method}[/bold]: {study.record.samples} samples")
     (folder / FAILURE).unlink(missing_ok=True)
-    return execute(study, method, options, folder, console)
+    return folder
+
+
+def _on_cluster(
+    runs: Sequence[tuple[int, CaseStudy, str]], cluster: Cluster, options: BatchOptions, console: Console
+) -> Iterator[tuple[int, Finished | Exception]]:
+    """The same as whole runs on the workers of a cluster; files are written here."""
+    calls = [(packed((study, method, options.particles, options.seed), ()),) for _, study, method in runs]
+    folders = [_begun(study, method, options, console) for _, study, method in runs]
+    done = cluster.runs(run_packed, calls)
+    for count, (place, data) in enumerate(done, 1):
+        k, study, method = runs[place]
+        outcome = unpacked(data)
+        console.print(f"[bold]{study.title}, method {method}[/bold]: {count} of {len(runs)} on the cluster")
+        if isinstance(outcome, Exception):
+            yield k, outcome
+            continue
+        outcome = replace(outcome, study=study)
+        write_all(outcome, folders[place])
+        console.print(parameter_table(outcome))
+        yield k, Finished(study, outcome.result, outcome.context)
+
+
+def run_packed(data: bytes) -> bytes:
+    """On a worker: a run's outcome, or what went wrong."""
+    study, method, particles, seed = unpacked(data)
+    try:
+        return packed(run(study, method=method, particles=particles, seed=seed, executor=Threads(cores=1)), ())
+    except Exception as error:
+        return packed(error, ())
 
 
 def _folder(study: CaseStudy, method: str, options: BatchOptions) -> Path:
@@ -153,16 +215,20 @@ def _described(error: Exception, console: Console) -> str:
     if isinstance(error, (InputError, SamplingError)):
         console.print(f"failed: {error}")
         return str(error)
-    console.print_exception()
+    console.print(Traceback.from_exception(type(error), error, error.__traceback__))
     return f"{type(error).__name__}, {error}"
 
 
-def _earlier(study: CaseStudy, folder: Path, method: str, options: BatchOptions) -> Finished | None:
+def _earlier(study: CaseStudy, method: str, options: BatchOptions, console: Console) -> Finished | None:
     """An earlier run with the same options; None if there is none or its files cannot be read."""
+    folder = _folder(study, method, options)
     try:
-        return finished(study, folder, method, options.particles, options.seed)
+        known = finished(study, folder, method, options.particles, options.seed)
     except InputError:
         return None
+    if known is not None:
+        console.print(f"[bold]{study.title}, method {method}[/bold]: is in {folder}/ (--again repeats it)")
+    return known
 
 
 def write_all(outcome: Outcome, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The commands `probsysid benchmark` and `probsysid data`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from probsysid._internal.validation import choose
 from probsysid.benchmarks.batch import ALL, BatchOptions, run_batch
 from probsysid.benchmarks.data import SOURCES, VARIABLE, download
+from probsysid.study.cluster_option import ClusterOption, TlsCa, TlsCert, TlsKey, opened
 
 
 def register(app: typer.Typer) -> None:
@@ -39,9 +41,14 @@ def benchmark(
     again: Annotated[
         bool, typer.Option("--again", help="all: repeat what is in --out already, with these options and this version")
     ] = False,
+    cluster: ClusterOption = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Reproduce a published case study and score it against the paper, the limit and a trivial baseline."""
-    run_batch(case, method, model, BatchOptions(particles, seed, data, out, json, again))
+    with opened(cluster, tls_ca, tls_cert, tls_key, partial(typer.echo, err=True)) as workers:
+        run_batch(case, method, model, BatchOptions(particles, seed, data, out, json, again, workers))
 
 
 def data(name: Annotated[str, typer.Argument(help="bouc-wen, silverbox, emps, pendulum, tanks, or all")]) -> None:

@@ -19,6 +19,7 @@ from probsysid.benchmarks.evolution import Evolution
 from probsysid.benchmarks.laplace_limit import limits
 from probsysid.benchmarks.result import Context, Failure, Limit, RunResult, Score, Summary, read_context, read_results
 from probsysid.inference.identify import identify
+from probsysid.parallel.executor import Executor
 from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.particle_values import noise_levels, parameters_of, process_noise_of
 from probsysid.posterior.posterior import Posterior
@@ -127,6 +128,7 @@ def run(
     particles: int | None = None,
     seed: int = 0,
     progress: bool = False,
+    executor: Executor | None = None,
 ) -> Outcome:
     """Identify and score."""
     settings: Method = choose("method", study.methods.get(method, method), study.methods)
@@ -146,6 +148,7 @@ def run(
             seed=seed,
             progress=progress,
             notice=evolution.note,
+            executor=executor,
         )
     counted = np.flatnonzero(posterior.weights > NEGLIGIBLE / len(posterior.weights))
     parameters = _parameters(posterior, counted)

@@ -6,7 +6,7 @@ from threading import Event
 from jax.sharding import Mesh
 
 from probsysid._internal.interrupts import StopRequest, present_request
-from probsysid.parallel.executor import Executor, Result, Task
+from probsysid.parallel.executor import Executor, RemoteExecutor, Result, Task
 
 
 class Stoppable(Executor):
@@ -36,6 +36,10 @@ class Stoppable(Executor):
 
     def mesh(self, particles: int) -> Mesh | None:
         return self.inner.mesh(particles)
+
+    @property
+    def remote(self) -> RemoteExecutor | None:
+        return self.inner.remote  # which looks for the request while it waits
 
     def _watching(self, task: Task[Result]) -> Callable[[Event], Result]:
         return lambda give_up: task(_EitherEvent(give_up, self.request))

@@ -9,6 +9,7 @@ import numpy as np
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.files import DamagedFile, read_bytes, sealed, unsealed
+from probsysid.parallel.columns import RemoteColumns
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.rejuvenate import Rejuvenation
@@ -33,7 +34,8 @@ def pack(run: IBISState, history: History, fingerprint: str, extra: dict[str, np
         "rebased": [[sample, list(evidence)] for sample, evidence in history.rebased.items()],
         "rejuvenations": [list(r) for r in history.rejuvenations],
     }
-    stateless = run.state is None
+    # states on workers are not fetched, and could not be once the cluster is lost: a sweep computes them again
+    stateless = run.state is None or isinstance(run.state, RemoteColumns)
     arrays = {
         "theta": run.theta,
         "log_weights": run.log_weights,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from probsysid.parallel import columns
 from probsysid.smc import weights as w
 from probsysid.smc.moves import FittedMoves
 from probsysid.smc.target import Target
@@ -46,8 +46,7 @@ class ParticleBatch(NamedTuple):
             np.take_along_axis(self.theta, ancestors[None], axis=2),
             np.take_along_axis(self.likelihood, ancestors, axis=1),
             np.take_along_axis(self.energy, ancestors, axis=1),
-            # through the host: a state may lie on several devices
-            jax.tree.map(lambda leaf: np.take(np.asarray(leaf), positions, axis=-1), self.state),
+            jax.tree.map(lambda leaf: columns.take(leaf, positions), self.state),
             np.take_along_axis(self.log_prior, ancestors, axis=1),
         )
 
@@ -61,7 +60,7 @@ class ParticleBatch(NamedTuple):
             chosen(self.theta),
             chosen(self.likelihood),
             chosen(self.energy),
-            jax.tree.map(lambda leaf: np.take(np.asarray(leaf), positions, axis=-1), self.state),
+            jax.tree.map(lambda leaf: columns.take(leaf, positions), self.state),
             None if self.log_prior is None else chosen(self.log_prior),
         )
 
@@ -74,8 +73,7 @@ class ParticleBatch(NamedTuple):
             np.where(accepted, proposed.theta, self.theta),
             np.where(accepted, proposed.likelihood, self.likelihood),
             np.where(accepted, proposed.energy, self.energy),
-            # on the host, which has the new states anyway: selecting on several devices takes longer
-            jax.tree.map(lambda new, old: np.where(flat, np.asarray(new), np.asarray(old)), proposed.state, self.state),
+            jax.tree.map(lambda new, old: columns.select(flat, new, old), proposed.state, self.state),
             np.where(accepted, proposed.log_prior, self.log_prior),
             np.where(accepted, proposed.log_proposal, self.log_proposal),
         )
@@ -83,18 +81,12 @@ class ParticleBatch(NamedTuple):
 
 def concatenate(batches: list[ParticleBatch]) -> ParticleBatch:
     """Batches of equal size side by side within each population."""
-    populations, count = batches[0].energy.shape
-
-    def states(*leaves: Any) -> Any:
-        split = [leaf.reshape(*leaf.shape[:-1], populations, count) for leaf in leaves]
-        together = jnp.concatenate(split, axis=-1)
-        return together.reshape(*together.shape[:-2], -1)
-
+    populations = batches[0].energy.shape[0]
     return ParticleBatch(
         np.concatenate([batch.theta for batch in batches], axis=-1),
         np.concatenate([batch.likelihood for batch in batches], axis=-1),
         np.concatenate([batch.energy for batch in batches], axis=-1),
-        jax.tree.map(states, *(batch.state for batch in batches)),
+        jax.tree.map(lambda *leaves: columns.interleave(leaves, populations), *(batch.state for batch in batches)),
     )
 
 

@@ -15,13 +15,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from probsysid._internal.errors import InputError
+from probsysid._internal.errors import ClusterError, InputError
 from probsysid._internal.files import UNWRITTEN, unwritten
 from probsysid._internal.interrupts import STOPPED, stop_on_signals
 from probsysid.study.catalogue import NAMES
+from probsysid.study.cluster_option import UNREACHABLE, ClusterOption, TlsCa, TlsCert, TlsKey, opened
 
 if TYPE_CHECKING:
     from probsysid.inference.identify import Notice
+    from probsysid.parallel.executor import Executor
     from probsysid.posterior.posterior import Posterior
     from probsysid.study.results import CandidateResult
 
@@ -56,6 +58,10 @@ def fit(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the summary there; - prints it.", show_default=False)
     ] = None,
+    cluster: ClusterOption = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
 ) -> None:
     """Identify the models of a study and write a folder of results.
 
@@ -63,12 +69,22 @@ def fit(
     particles), figures, the study as used and a log.  A run that is stopped with Ctrl-C goes on with --resume.
 
     Exit codes: 0 done, 1 sampling failed, 2 a mistake in the study or the data, 3 nothing more can be written (a full
-    disk), 4 not to be trusted, 130 stopped.
+    disk) or the cluster is lost, 4 not to be trusted, 130 stopped.
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
     changes = _changes(particles, seed, method)
-    fit_study(study, out, changes, resume=resume, overwrite=overwrite, quiet=quiet, json_file=json_file)
+    with opened(cluster, tls_ca, tls_cert, tls_key, _say, quiet=quiet) as executor:
+        fit_study(
+            study,
+            out,
+            changes,
+            resume=resume,
+            overwrite=overwrite,
+            quiet=quiet,
+            json_file=json_file,
+            executor=executor,
+        )
 
 
 def _changes(particles: int | None, seed: int | None, method: str | None) -> dict[str, Any]:
@@ -88,8 +104,9 @@ def fit_study(
     quiet: bool = False,
     json_file: Path | None = None,
     notice: "Notice | None" = None,
+    executor: "Executor | None" = None,
 ) -> None:
-    """The command `fit`, with `changes` in sections of the study; `notice` is called as by `identify`."""
+    """The command `fit`, with `changes` in sections of the study; `notice` and `executor` are as for `identify`."""
     from probsysid.study import output_folder, run
     from probsysid.study.results import summary
 
@@ -100,7 +117,16 @@ def fit_study(
     with output_folder.held(target), _told_how_to_go_on(_resume_command(study, changes or {}, out)) as between:
         output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
         say = (lambda _: None) if quiet else _say
-        results = run.fit(resolved, tables, target, progress=not quiet, say=say, between=between, notice=notice)
+        results = run.fit(
+            resolved,
+            tables,
+            target,
+            progress=not quiet,
+            say=say,
+            between=between,
+            notice=notice,
+            executor=executor,
+        )
     _write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
     if not quiet and str(json_file) != "-":
         show_results(results)
@@ -119,6 +145,9 @@ def _told_how_to_go_on(again: str) -> Iterator[Callable[[], None]]:
     except KeyboardInterrupt:
         typer.echo(f"\nStopped. To go on: {again}", err=True)
         raise typer.Exit(STOPPED) from None
+    except ClusterError as error:
+        typer.echo(f"probsysid: {error} To go on, on another cluster or without one: {again}", err=True)
+        raise typer.Exit(UNREACHABLE) from None
     except OSError as error:
         typer.echo(f"probsysid: {unwritten(error)} Once that is solved, go on: {again}", err=True)
         raise typer.Exit(UNWRITTEN) from None

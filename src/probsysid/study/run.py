@@ -13,15 +13,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from probsysid._internal.errors import InputError, SamplingError, said_later
+from probsysid._internal.errors import ClusterError, InputError, SamplingError
 from probsysid.data.readers.table import first_line
-from probsysid.inference.identify import Notice, identify
+from probsysid.inference.identify import Notice
+from probsysid.parallel.executor import Executor
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.settings import Setup
 from probsysid.posterior.states import States
 from probsysid.study import output_folder
 from probsysid.study.candidates import CandidateModel
 from probsysid.study.freerun import free_runs, smoothed
+from probsysid.study.identification import Course, identify_all
 from probsysid.study.resolve import ResolvedStudy, resolve_study
 from probsysid.study.results import CandidateResult, comparison, summary, versions
 from probsysid.study.study_file import read_toml, study_of
@@ -52,11 +54,12 @@ def fit(
     say: Say,
     between: Callable[[], None] = lambda: None,
     notice: Notice | None = None,
+    executor: Executor | None = None,
 ) -> list[CandidateResult]:
     """Identify every model of the study and write the folder; `between` is called between its steps, and may raise.
 
     Checkpoints stay in `OUT.unfinished` until the folder is complete, so that a stopped run can resume.  A run that
-    cannot succeed (every particle lost) leaves nothing.  `notice` is called as by `identify`.
+    cannot succeed (every particle lost) leaves nothing.  `notice` is called as by `identify`, whose `executor` it is.
     """
     _rehearse(resolved, tables, out)
     left = output_folder.unfinished(out)
@@ -65,15 +68,15 @@ def fit(
     log = Log(left / "log.txt", say, between)
     log.head(resolved)
     try:
-        posteriors = [_identify(resolved, each, left, progress, log, notice) for each in resolved.candidates]
+        posteriors = identify_all(resolved, Course(left, log, progress, notice, executor))
         results = [work_out(resolved, c, p, log.say) for c, p in zip(resolved.candidates, posteriors, strict=True)]
         between()
     except (SamplingError, InputError) as error:
         if fresh or isinstance(error, SamplingError):
             shutil.rmtree(left, ignore_errors=True)
         raise
-    except KeyboardInterrupt:
-        log.note("stopped")
+    except (KeyboardInterrupt, ClusterError) as end:
+        log.note(str(end) or "stopped")
         raise
     with output_folder.complete(out) as folder:
         for sentence in write_results(resolved, tables, results, folder, out):
@@ -82,57 +85,6 @@ def fit(
         shutil.copyfile(log.path, folder / "log.txt")
     shutil.rmtree(left, ignore_errors=True)
     return results
-
-
-def _identify(
-    resolved: ResolvedStudy,
-    candidate: CandidateModel,
-    left: Path,
-    progress: bool,
-    log: "Log",
-    notice: Notice | None,
-) -> Posterior:
-    problem = candidate.problem
-    log.say(f"identifying {candidate.name}: {', '.join(problem.space.names)}")
-    checkpoint = left / f"{candidate.name}.npz"
-    resuming = checkpoint.exists()
-    if resuming:
-        log.note(f"going on from {checkpoint}")
-    try:
-        posterior = _posterior(resolved, candidate, progress, checkpoint, notice)
-    except InputError as error:
-        if not resuming:
-            raise
-        raise InputError(f"{error} To start anew, write --overwrite in place of --resume.") from None
-    log.note(f"{posterior!r}; {posterior.settings.seconds:.1f} s, {posterior.settings.sweeps:.1f} sweeps")
-    return posterior
-
-
-def _posterior(
-    resolved: ResolvedStudy,
-    candidate: CandidateModel,
-    progress: bool,
-    checkpoint: Path | None,
-    notice: Notice | None,
-) -> Posterior:
-    problem = candidate.problem
-    with said_later():
-        return identify(
-            candidate.model,
-            resolved.training,
-            problem.priors,
-            problem.noise,
-            problem.initials,
-            solver=resolved.solver,
-            sampler=resolved.sampler,
-            method=resolved.study.sampler.method,
-            process_noise=problem.process_noise or None,
-            varies=problem.varies or None,
-            seed=resolved.study.seed,
-            progress=progress,
-            checkpoint=checkpoint,
-            notice=notice,
-        )
 
 
 def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Posterior, say: Say) -> CandidateResult:

@@ -17,7 +17,8 @@ from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.sharding import prefetch, rows_of
 from probsysid.targets.filter_target import Batching, FilterTarget, PreparedParticles
-from probsysid.targets.integrators import Integrator, ProbabilisticSolver, RungeKutta, has_pilot
+from probsysid.targets.integrators import Integrator, RungeKutta, has_pilot
+from probsysid.targets.remote_target import RemoteTarget
 
 
 class BatchTarget(FilterTarget):
@@ -46,15 +47,14 @@ class BatchTarget(FilterTarget):
         batching: Batching = Batching(),
         levels: "dict[int, BatchTarget] | None" = None,
     ):
-        super().__init__(problem, solver, particles, executor, substeps=substeps, batching=batching)
-        self.integrator = integrator or ProbabilisticSolver(solver)
+        super().__init__(problem, solver, particles, executor, integrator, substeps=substeps, batching=batching)
         self.records = tuple(records)
         self._levels = {} if levels is None else levels
 
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
         """Records whose inputs behave alike share a filter, and so its compiled programs."""
-        rows = self.batching.rows(self.particles)
+        rows = self.batching.rows(self.at_once)
         return tuple(filter_for(each, self.executor, rows) for each in self._sample_filters)
 
     @cached_property
@@ -109,6 +109,28 @@ class BatchTarget(FilterTarget):
             levels=levels,
         )
 
+    # On a cluster
+
+    @cached_property
+    def _remote(self) -> RemoteTarget | None:
+        remote = self.executor.remote
+        return None if remote is None or self.block is None else RemoteTarget(self, self.records, remote, self.block)
+
+    def _worthwhile(self, theta: Any, samples: int) -> RemoteTarget | None:
+        """The target on the cluster, where there is one and enough to do for it."""
+        remote = self._remote
+        return remote if remote is not None and remote.worthwhile(theta.shape[-1], samples) else None
+
+    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+        remote = self._worthwhile(theta, last - first)
+        if remote is None:
+            return super().advance(state, theta, first, last)
+        return remote.advance(state, theta, first, last)
+
+    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+        remote = self._worthwhile(theta, stop)
+        return super().sweep(theta, stop) if remote is None else remote.sweep(theta, stop)
+
     # One-step prediction errors
 
     def one_step_errors(
@@ -116,6 +138,9 @@ class BatchTarget(FilterTarget):
     ) -> tuple[Float[np.ndarray, "_sample output"], ...]:
         """For each record, the weighted mean over particles of the one-step prediction errors, in units of their
         standard deviation.  NaN where nothing was measured, and at the first sample, which is not predicted."""
+        remote = self._worthwhile(theta, self.samples)
+        if remote is not None:
+            return remote.one_step_errors(theta, weights)
         return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
 
     def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:

@@ -29,6 +29,7 @@ from probsysid.parallel.executor import Executor, concatenate
 from probsysid.parallel.sharding import constrain_sharding, prefetch, replicate, rows_of
 from probsysid.smc.adaptive_substeps import FIRST
 from probsysid.smc.weights import finite_or_lost
+from probsysid.targets.integrators import Integrator, ProbabilisticSolver
 
 Result = TypeVar("Result")
 
@@ -76,20 +77,26 @@ class FilterTarget(ABC):
         solver: Solver,
         particles: int,
         executor: Executor,
+        integrator: Integrator | None = None,
         *,
         substeps: int | None = None,
         batching: Batching = Batching(),
     ):
-        """`substeps` overrides the solver's number of integration steps per sampling interval."""
+        """`integrator` integrates in place of the solver; `substeps` overrides the solver's number of integration steps
+        per sampling interval."""
         check_memory(f"{particles} particles", BYTES_PER_PARTICLE * particles)
         self.problem = problem
         self.solver = solver
         self.particles = particles
         self.executor = executor
+        self.integrator = integrator or ProbabilisticSolver(solver)
         self.batching = batching
         self.adaptive = solver.substeps == "auto"
         given = 2**FIRST if self.adaptive else solver.steps
         self.substeps = given if substeps is None else substeps
+        remote = executor.remote
+        self.block = None if remote is None else remote.block(particles)
+        """Particles per task on a cluster; None without one."""
 
     @property
     @abstractmethod
@@ -109,6 +116,11 @@ class FilterTarget(ABC):
     @abstractmethod
     def describe(self, sample: int) -> str:
         """How messages name a sample."""
+
+    @property
+    def at_once(self) -> int:
+        """Particles that are usually evaluated at once."""
+        return self.block or self.particles
 
     # The protocol of the sampler
 
@@ -183,7 +195,7 @@ class FilterTarget(ABC):
     def _ranges(self, prepared: Sequence[PreparedParticles], stop: int) -> Iterator[tuple[int, Any]]:
         """The end of each range of a sweep and the state there, as soon as the device has been told to compute it."""
         state, first = None, 0
-        most = max(self.batching.longest_call // self.particles, self._rows)
+        most = max(self.batching.longest_call // self.at_once, self._rows)
         while first < stop:
             last = min(self._limit(first, most), stop)
             state, _ = self._advance(state, prepared[self._locate(first)[0]], first, last)

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import SampleFilter, VectorisedFilter, filter_for
@@ -13,7 +14,7 @@ from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
 from probsysid.targets.filter_target import Batching, FilterTarget
-from probsysid.targets.integrators import Integrator, ProbabilisticSolver
+from probsysid.targets.integrators import Integrator
 
 Word = Literal["linear", "zoh"]
 
@@ -49,8 +50,9 @@ class StreamTarget(FilterTarget):
         channels: Mapping[str, np.ndarray] | None = None,
     ):
         """`channels` are samples to begin with, as `append` takes them."""
-        super().__init__(problem, solver, particles, executor, substeps=substeps, batching=batching)
-        self.integrator = integrator or ProbabilisticSolver(solver)
+        if executor.remote is not None:
+            raise InputError("a cluster evaluates finished records; an Identifier takes executor=Threads(...).")
+        super().__init__(problem, solver, particles, executor, integrator, substeps=substeps, batching=batching)
         self.dt = dt
         self.intersample = intersample
         self.count = 0
@@ -61,7 +63,7 @@ class StreamTarget(FilterTarget):
 
     @cached_property
     def filters(self) -> tuple[VectorisedFilter, ...]:
-        return (filter_for(self._sample_filter, self.executor, self.batching.rows(self.particles)),)
+        return (filter_for(self._sample_filter, self.executor, self.batching.rows(self.at_once)),)
 
     @cached_property
     def _sample_filter(self) -> SampleFilter:
