@@ -150,6 +150,7 @@ def test_only_who_has_a_certificate_is_let_in(tmp_path: Path) -> None:
         assert processes.address.startswith("tls://")
         processes.add_worker()
         with Cluster(processes.address, security=paths) as found:
+            found.client.wait_for_workers(1)
             assert found.evaluate(double, [(1,), (2,)], [(1,), (2,)], keep=False)[1] == [2, 4]
         with pytest.raises(ClusterError, match="no scheduler answers"):
             Cluster(processes.address.replace("tls://", "tcp://"), timeout=2)
