@@ -21,7 +21,7 @@ from probsysid.inference.confirm import confirm
 from probsysid.smc import ibis
 from probsysid.smc.budget import Budget
 from validation import sampling_targets
-from validation.sampling_hard import PAGE, PEERS, values
+from validation.sampling_hard import PEERS, values, write_part
 from validation.sampling_targets import HardTarget
 
 HERE = Path(__file__).resolve().parent
@@ -129,9 +129,8 @@ def main(seeds: int = 3) -> None:
             rows.append(row(method, hard, [theirs(python, method, name, hard, seed) for seed in range(seeds)]))
             print(rows[-1], flush=True)
     table = "\n".join(f"| {' | '.join(line)} |" for line in [HEAD, ["---"] * len(HEAD), *rows])
-    before = PAGE.read_text().partition(PEERS)[0]
     runs = f"medians over {seeds} seeds of " if seeds > 1 else "of one run, "
-    PAGE.write_text(before + PEERS + TEXT.format(seeds=seeds, runs=runs, longest=LONGEST) + table + "\n")
+    write_part(PEERS, TEXT.format(seeds=seeds, runs=runs, longest=LONGEST) + table + "\n")
 
 
 if __name__ == "__main__":
