@@ -1,4 +1,4 @@
-"""`python -m validation.sampling_peers [SEEDS]`: our sampler and other libraries' on the hard posteriors.
+"""`python -m validation.sampling_peers [SEEDS [TARGET ...]]`: our sampler and other libraries' on the hard posteriors.
 
 Means, standard deviations, evidence, likelihood evaluations and processor seconds; writes its part of the page.  The
 others run in an environment of their own (`perf/peers_environment.py`), on densities that are checked against ours.
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,9 @@ def row(method: str, hard: HardTarget, runs: list[dict[str, Any] | None]) -> lis
 
 
 TEXT = """
-Written by `python -m validation.sampling_peers {seeds}`: {runs}the largest error of a mean in standard deviations, the
-standard deviation furthest from the right one (as a ratio), and the error of the log evidence. The prior is the start
-of all. SMC has 1024 particles; blackjax and particles take 10 moves at every temperature or sample (independence
+Written by `python -m validation.sampling_peers {command}`: {runs}the largest error of a mean in standard deviations,
+the standard deviation furthest from the right one (as a ratio), and the error of the log evidence. The prior is the
+start of all. SMC has 1024 particles; blackjax and particles take 10 moves at every temperature or sample (independence
 proposals from a fitted Gaussian; random walks), numpyro four chains of 1000 draws after as many for warm-up, PINTS four
 of 6000, dynesty 500 live points; a run may take {longest} s by the clock. An evaluation is one of the likelihood, for
 NUTS one of likelihood and gradient. Processor seconds are without compiling for PINTS, particles and dynesty, and with
@@ -115,13 +116,13 @@ evaluations say more.
 HEAD = ["target", "sampler", "mean error / sd", "sd ratio", "log evidence error", "evaluations, 1000", "CPU s"]
 
 
-def main(seeds: int = 3) -> None:
+def main(seeds: int = 3, names: Sequence[str] = NAMES) -> None:
     warnings.simplefilter("ignore")
     python, why = peers_python()
     if python is None:
         raise SystemExit(why)
     rows = []
-    for name in NAMES:
+    for name in names:
         hard = getattr(sampling_targets, name)()
         rows.append(row("probsysid", hard, [ours(hard, seed) for seed in range(seeds)]))
         print(rows[-1], flush=True)
@@ -129,9 +130,10 @@ def main(seeds: int = 3) -> None:
             rows.append(row(method, hard, [theirs(python, method, name, hard, seed) for seed in range(seeds)]))
             print(rows[-1], flush=True)
     table = "\n".join(f"| {' | '.join(line)} |" for line in [HEAD, ["---"] * len(HEAD), *rows])
+    command = " ".join([str(seeds), *(names if names != NAMES else ())])
     runs = f"medians over {seeds} seeds of " if seeds > 1 else "of one run, "
-    write_part(PEERS, TEXT.format(seeds=seeds, runs=runs, longest=LONGEST) + table + "\n")
+    write_part(PEERS, TEXT.format(command=command, runs=runs, longest=LONGEST) + table + "\n")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3, sys.argv[2:] or NAMES)
