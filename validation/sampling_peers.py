@@ -110,7 +110,7 @@ proposals from a fitted Gaussian; random walks), numpyro four chains of 1000 dra
 of 6000, dynesty 500 live points; a run may take {longest} s by the clock. An evaluation is one of the likelihood, for
 NUTS one of likelihood and gradient. Processor seconds are without compiling for PINTS, particles and dynesty, and with
 it for blackjax and NUTS, where it is most of them; these densities cost nothing, ODE likelihoods do, so that
-evaluations say more.
+evaluations say more. *No result*: not within that time, beside other work on the machine.
 
 """
 HEAD = ["target", "sampler", "mean error / sd", "sd ratio", "log evidence error", "evaluations, 1000", "CPU s"]
