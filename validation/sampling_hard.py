@@ -24,8 +24,8 @@ from validation.sampling_targets import TARGETS, HardTarget
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "validation-sampling.md"
 
-PEERS = "\n## Other libraries\n"
-"""Where the part of `sampling_peers.py` begins."""
+COVERAGE, PEERS = "Error of the evidence", "Other libraries"
+"""Parts of the page that `evidence_coverage.py` and `sampling_peers.py` write."""
 
 LARGE = 0.5
 """Error of a mean in standard deviations from which on a run is really bad."""
@@ -120,6 +120,14 @@ def row(hard: HardTarget, sampler: Sampler, seeds: int) -> dict[str, Any]:
     }
 
 
+def write_part(title: str, text: str) -> None:
+    """Replace a part of the page: the first, without a title, or one under a heading."""
+    first, *others = PAGE.read_text().split("\n## ")
+    parts = {"": first} | dict(part.split("\n", 1) for part in others) | {title: text}
+    headings = [title for title in (COVERAGE, PEERS) if title in parts]
+    PAGE.write_text("\n## ".join([parts[""], *(f"{heading}\n{parts[heading]}" for heading in headings)]))
+
+
 TEXT = """# Validation: posteriors that are hard to sample
 
 Written by `python -m validation.sampling_hard {seeds}`. Targets with known means, standard deviations and evidence
@@ -154,8 +162,7 @@ def main(seeds: int = 20) -> None:
     names = list(rows[0])
     lines = [names, ["---"] * len(names), *([r[name] for name in names] for r in rows)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    rest = PAGE.read_text().partition(PEERS)
-    PAGE.write_text(TEXT.format(seeds=seeds, particles=sampler.particles) + table + "\n" + SHORT + "".join(rest[1:]))
+    write_part("", TEXT.format(seeds=seeds, particles=sampler.particles) + table + "\n" + SHORT)
 
 
 if __name__ == "__main__":

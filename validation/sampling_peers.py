@@ -1,4 +1,4 @@
-"""`python -m validation.sampling_peers [SEEDS]`: our sampler and other libraries' on the hard posteriors.
+"""`python -m validation.sampling_peers [SEEDS [TARGET ...]]`: our sampler and other libraries' on the hard posteriors.
 
 Means, standard deviations, evidence, likelihood evaluations and processor seconds; writes its part of the page.  The
 others run in an environment of their own (`perf/peers_environment.py`), on densities that are checked against ours.
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from probsysid.inference.confirm import confirm
 from probsysid.smc import ibis
 from probsysid.smc.budget import Budget
 from validation import sampling_targets
-from validation.sampling_hard import PAGE, PEERS, values
+from validation.sampling_hard import PEERS, values, write_part
 from validation.sampling_targets import HardTarget
 
 HERE = Path(__file__).resolve().parent
@@ -102,26 +103,26 @@ def row(method: str, hard: HardTarget, runs: list[dict[str, Any] | None]) -> lis
 
 
 TEXT = """
-Written by `python -m validation.sampling_peers {seeds}`: {runs}the largest error of a mean in standard deviations, the
-standard deviation furthest from the right one (as a ratio), and the error of the log evidence. The prior is the start
-of all. SMC has 1024 particles; blackjax and particles take 10 moves at every temperature or sample (independence
+Written by `python -m validation.sampling_peers {command}`: {runs}the largest error of a mean in standard deviations,
+the standard deviation furthest from the right one (as a ratio), and the error of the log evidence. The prior is the
+start of all. SMC has 1024 particles; blackjax and particles take 10 moves at every temperature or sample (independence
 proposals from a fitted Gaussian; random walks), numpyro four chains of 1000 draws after as many for warm-up, PINTS four
 of 6000, dynesty 500 live points; a run may take {longest} s by the clock. An evaluation is one of the likelihood, for
 NUTS one of likelihood and gradient. Processor seconds are without compiling for PINTS, particles and dynesty, and with
 it for blackjax and NUTS, where it is most of them; these densities cost nothing, ODE likelihoods do, so that
-evaluations say more.
+evaluations say more. *No result*: not within that time, beside other work on the machine.
 
 """
 HEAD = ["target", "sampler", "mean error / sd", "sd ratio", "log evidence error", "evaluations, 1000", "CPU s"]
 
 
-def main(seeds: int = 3) -> None:
+def main(seeds: int = 3, names: Sequence[str] = NAMES) -> None:
     warnings.simplefilter("ignore")
     python, why = peers_python()
     if python is None:
         raise SystemExit(why)
     rows = []
-    for name in NAMES:
+    for name in names:
         hard = getattr(sampling_targets, name)()
         rows.append(row("probsysid", hard, [ours(hard, seed) for seed in range(seeds)]))
         print(rows[-1], flush=True)
@@ -129,10 +130,10 @@ def main(seeds: int = 3) -> None:
             rows.append(row(method, hard, [theirs(python, method, name, hard, seed) for seed in range(seeds)]))
             print(rows[-1], flush=True)
     table = "\n".join(f"| {' | '.join(line)} |" for line in [HEAD, ["---"] * len(HEAD), *rows])
-    before = PAGE.read_text().partition(PEERS)[0]
+    command = " ".join([str(seeds), *(names if names != NAMES else ())])
     runs = f"medians over {seeds} seeds of " if seeds > 1 else "of one run, "
-    PAGE.write_text(before + PEERS + TEXT.format(seeds=seeds, runs=runs, longest=LONGEST) + table + "\n")
+    write_part(PEERS, TEXT.format(command=command, runs=runs, longest=LONGEST) + table + "\n")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3, sys.argv[2:] or NAMES)

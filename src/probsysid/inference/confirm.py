@@ -14,7 +14,7 @@ import numpy as np
 
 from probsysid._internal.errors import SamplingError
 from probsysid._internal.statistics import log_mean_exp
-from probsysid.posterior.diagnostics.sampling_check import FreshDraws, SamplingCheck, check_populations, compare_fresh
+from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.smc import ibis
 from probsysid.smc import weights as w
@@ -45,7 +45,7 @@ def confirm(
     rejuvenations: list[Rejuvenation] = []
     found = check(run, target, values, seed)
     try:
-        while sampler.recover and len(rejuvenations) < TURNS and _doubtful(found.fresh) and _alive(run):
+        while sampler.recover and len(rejuvenations) < TURNS and _doubtful(found) and _alive(run):
             moved, info = ibis.move_again(run, MeteredTarget(target, budget), sampler, len(rejuvenations))
             found = check(moved, target, values, seed)
             run = moved
@@ -68,8 +68,12 @@ def check(run: IBISState, target: Any, values: Values, seed: int) -> SamplingChe
     return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
 
 
-def _doubtful(fresh: FreshDraws | None) -> bool:
-    return fresh is not None and (fresh.pareto_shape >= TAIL or fresh.least_p < DOUBTFUL)
+def _doubtful(found: SamplingCheck) -> bool:
+    """Whether fresh draws raise doubts about populations that agree.  Those that disagree are not moved until they
+    happen to agree: recovery is for them."""
+    if found.fresh is None or replace(found, fresh=None).reasons:
+        return False
+    return found.fresh.pareto_shape >= TAIL or found.fresh.least_p < DOUBTFUL
 
 
 def _alive(run: IBISState) -> bool:

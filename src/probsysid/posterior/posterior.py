@@ -131,9 +131,11 @@ class Posterior:
         return checks.uncertainty(self, default_executor())
 
     def checked(self) -> "Posterior":
-        """The same with a verdict on its integration and the sources of its variance, which `identify` leaves out where
-        the number of steps was given: they take sweeps over the data with twice and four times as many.  A posterior
-        from a stream gets its residuals and doubts as well."""
+        """The same with the sources of its variance and the verdict on its integration.
+
+        `identify` leaves the sources out where the number of steps was given: they take sweeps over the data with twice
+        and four times as many.  A posterior from a stream gets its residuals and doubts as well.
+        """
         return checks.checked(self, default_executor())
 
     def refined(self, draws: int = 8192, *, seed: int = 0) -> "Posterior":

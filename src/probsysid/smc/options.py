@@ -52,7 +52,8 @@ class Sampler:
             halves: keeps particles from leaving narrow regions too easily.  Islands of fewer than 8, and those that
             cannot be halved, stay whole.
         path: `"data"` processes one sample after the other; `"likelihood"` tempers the likelihood of all.
-        recover: where the particles are not to be trusted, search for modes and sample again from there.
+        recover: where fresh draws raise doubts, move the particles again; where these are not to be trusted, search
+            for modes and sample again from there.
         budget: sweeps of all particles over the data that a run may take, half of them before it recovers.
         seconds: time that a run may take, likewise; None for any.  What is found then depends on the machine.
     """
