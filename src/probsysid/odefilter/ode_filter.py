@@ -70,11 +70,6 @@ class ODEFilter(ABC):
         return layout.physical + (layout.highest if self.ode_noise else ()) + layout.higher
 
     @property
-    def kept(self) -> tuple[int, ...]:
-        """Components that the start of an interval leaves as they are, and which determine the others."""
-        return self.layout.physical if self.restarts else self.free
-
-    @property
     def _others(self) -> tuple[int, ...]:
         """The free components that are not physical."""
         return self.free[len(self.layout.physical) :]

@@ -43,7 +43,7 @@ class Trajectory(NamedTuple):
     free: tuple[int, ...]
     """Components that determine the others: `ODEFilter.free`."""
     kept: tuple[int, ...]
-    """Components that are the same at the start of an interval as at the end of the one before: `ODEFilter.kept`."""
+    """Components that are the same at the start of an interval as at the end of the one before: `kept_components`."""
     energy: Float[np.ndarray, "sample particle"]
     innovation: Float[np.ndarray, "sample output particle"]
     innovation_variance: Float[np.ndarray, "sample output particle"]
@@ -148,11 +148,16 @@ def trace(
         variance,
         disturbances.arrays,
         ode_filter.free,
-        ode_filter.kept,
+        kept_components(ode_filter),
         energy,
         innovation[:, :, 0],
         innovation[:, :, 1],
     )
+
+
+def kept_components(ode_filter: ODEFilter) -> tuple[int, ...]:
+    """Components that the start of an interval leaves as they are, and which determine the others."""
+    return ode_filter.layout.physical if ode_filter.restarts else ode_filter.free
 
 
 def step_times(time: np.ndarray, substeps: int) -> np.ndarray:
