@@ -82,7 +82,7 @@ stuck (`probsysid/benchmarks/emps.py`). The default method infers process noise 
 fits of the open loop without that freedom give constants far from the published ones.
 `open_loop` is a free run of the test record from its measured force, with nothing that pulls it back: small force
 errors integrate twice. `closed_loop` simulates the benchmark's controller too, from the reference and the pulses
-(in continuous time when the figures below were made; as the digital controller that it is since then:
+(in continuous time when the figures below were made; since then as the digital one that it is:
 [coverage](coverage.md)).
 `baseline` predicts q = qg. The paper's figure is printed beside `open_loop`, the only protocol that it describes, but
 the same model fitted to the test record itself has a larger error than that (`limit`, here a fit to the test record).

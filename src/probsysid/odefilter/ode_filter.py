@@ -304,8 +304,3 @@ class ODEFilter(ABC):
     @abstractmethod
     def unpack(self, packed: Any, template: FilterState) -> FilterState:
         """The inverse of `pack`."""
-
-
-def kept_components(ode_filter: ODEFilter) -> tuple[int, ...]:
-    """Those that the start of an interval leaves as they are, and which determine the others."""
-    return ode_filter.layout.physical if ode_filter.restarts else ode_filter.free

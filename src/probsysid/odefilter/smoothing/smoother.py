@@ -27,10 +27,17 @@ from probsysid.odefilter.arrays.sqrt_algebra import GaussianConditional
 from probsysid.odefilter.coloured_noise import Ageing
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.ode_filter import ODEFilter, kept_components
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.backward_kernels import Disturbance, GaussianPath, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK, ChunkBuffer, chunk_length, padded_slice
-from probsysid.odefilter.smoothing.trajectory import ChunkStart, Trajectory, filter_chunks, refilter, step_times
+from probsysid.odefilter.smoothing.trajectory import (
+    ChunkStart,
+    Trajectory,
+    filter_chunks,
+    kept_components,
+    refilter,
+    step_times,
+)
 
 
 class SmootherChunk(NamedTuple):
@@ -134,9 +141,8 @@ def smooth_record(
         chunks.append((chunk, _point(results.points, end)))
         innovations.put(chunk.first, results.innovation)
     units = ode_filter.layout.scales(np.diff(step_times(time, substeps)))
-    smoother = BackwardSmoother(
-        ode_filter.layout, ode_filter.free, kept_components(ode_filter), key, 1, sample_spacing=substeps
-    )
+    kept = kept_components(ode_filter)
+    smoother = BackwardSmoother(ode_filter.layout, ode_filter.free, kept, key, 1, sample_spacing=substeps)
     later, points = smoother.start(chunks[-1][1])
     smoothed.put(count - 1, _at_samples(points, 1, substeps))
     for (_, before), (chunk, _) in reversed(list(pairwise(chunks))):

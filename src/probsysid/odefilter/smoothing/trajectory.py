@@ -19,7 +19,7 @@ from probsysid.odefilter.coloured_noise import Ageing
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.ode_filter import ODEFilter, kept_components
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.backward_kernels import Disturbance, GaussianPath, StateSpaceOps
 from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK, ChunkBuffer, chunk_length, padded_slice
 
@@ -153,6 +153,11 @@ def trace(
         innovation[:, :, 0],
         innovation[:, :, 1],
     )
+
+
+def kept_components(ode_filter: ODEFilter) -> tuple[int, ...]:
+    """Components that the start of an interval leaves as they are, and which determine the others."""
+    return ode_filter.layout.physical if ode_filter.restarts else ode_filter.free
 
 
 def step_times(time: np.ndarray, substeps: int) -> np.ndarray:
