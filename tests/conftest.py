@@ -66,6 +66,13 @@ def memory() -> float:
 
 
 SLOW_FILES = (
+    "test_noise_kinds",
+    "test_predict",
+    "test_advice",
+    "test_varies",
+    "test_misfit",
+    "test_coloured_noise",
+    "test_smoother",
     "test_ibis",
     "test_posterior",
     "test_fit",
