@@ -44,7 +44,7 @@ settings.load_profile("probsysid")
 
 @pytest.fixture(scope="module", autouse=True)
 def release_programs() -> Iterator[None]:
-    """Compiled programs stay in memory for as long as JAX's caches hold them: 1.2 MB each, thousands in a suite.  Few
+    """Compiled programs stay in memory for as long as JAX's caches hold them: megabytes each, thousands of them.  Few
     of them serve two files, so the caches are emptied after a file that leaves more than MOST_MEMORY behind."""
     yield
     if memory() > MOST_MEMORY:
@@ -66,6 +66,13 @@ def memory() -> float:
 
 
 SLOW_FILES = (
+    "test_noise_kinds",
+    "test_predict",
+    "test_advice",
+    "test_varies",
+    "test_misfit",
+    "test_coloured_noise",
+    "test_smoother",
     "test_ibis",
     "test_posterior",
     "test_fit",

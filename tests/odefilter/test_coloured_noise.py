@@ -56,10 +56,18 @@ CASES = {
 
 
 QUICK = "first order"
+LARGEST = "an inexact ODE, coloured and white outputs"
+"""Written out number by number, it takes ten seconds to compile."""
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("unrolled", [True, False])
+@pytest.mark.parametrize(
+    ("name", "unrolled"),
+    [
+        pytest.param(name, unrolled, marks=[pytest.mark.long] * (unrolled and name == LARGEST))
+        for unrolled in (True, False)
+        for name in CASES
+    ],
+)
 def test_energies_and_filtered_states_equal_the_joint_gaussian(name: str, unrolled: bool) -> None:
     case = CASES[name]
     ode_filter: Any = case.ode_filter if unrolled else as_array_filter(case.ode_filter)

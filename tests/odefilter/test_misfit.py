@@ -63,7 +63,7 @@ def output_error(noise: np.ndarray) -> np.ndarray:
     return -SAMPLES * np.log(np.sqrt(2 * np.pi) * noise) - squares / noise**2 / 2
 
 
-@pytest.mark.parametrize("linearisation", [ps.EKF1(), ps.EKF1(iterations=3)])
+@pytest.mark.parametrize("linearisation", [pytest.param(ps.EKF1(), marks=pytest.mark.long), ps.EKF1(iterations=3)])
 def test_the_likelihood_of_a_wrong_model_converges_to_output_error(linearisation: Any) -> None:
     """With noise of the size of the misfit, and with a fiftieth of it.  The integration error of an IWP of smoothness
     q = 4 converges with order 4 (test_convergence.py), its variance with order 8; half of that is required."""
@@ -84,7 +84,7 @@ def test_integrating_badly_is_never_rewarded(steps: int) -> None:
     assert np.all(np.diff(found) < 0)
 
 
-@pytest.mark.parametrize("steps", [2, 4])
+@pytest.mark.parametrize("steps", [2, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.parametrize("form", [UnrolledFilter, ArrayFilter])
 def test_the_diffusion_is_that_of_the_ode_alone(form: type[ODEFilter], steps: int) -> None:
     """A linear oscillator whose data belong to another one, noise 1e-6 of the motion: the filter follows the data.

@@ -59,7 +59,7 @@ def kalman(measured: np.ndarray, start: float, ahead: int) -> tuple[np.ndarray, 
     return means, sds
 
 
-@pytest.mark.parametrize("ahead", [1, 5, 1000])
+@pytest.mark.parametrize("ahead", [1, pytest.param(5, marks=pytest.mark.long), 1000])
 def test_as_the_kalman_filter_predicts(posterior: ps.Posterior, ahead: int) -> None:
     record = wandering(300, seed=1)
     prediction = posterior.predict(record, ahead=ahead, initial={"x": 1.0})

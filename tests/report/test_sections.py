@@ -30,6 +30,19 @@ def test_integration_shows_the_verdict_and_the_shares(posterior: ps.Posterior) -
     assert sections.integration(ModelView("lag", replace(posterior, check=None, variance_shares=None))) is None
 
 
+def test_the_first_screen_has_three_verdicts(posterior: ps.Posterior) -> None:
+    """A sentence that a traffic light says is not repeated as a warning."""
+    doubtful = replace(posterior, doubts=("the residuals are not white.", "the noise is given too low."))
+    view = ModelView("lag", doubtful, problems=["the noise is given too low", "a free run failed"])
+    found = sections.summary(Content("lag", [], [view]))
+    assert [light.subject for light in found.lights] == ["integration", "sampling", "model"]
+    assert found.lights[2].light == "doubtful"
+    assert found.lights[2].sentence == "the residuals are not white. 1 more below."
+    assert list(found.problems) == ["lag: the noise is given too low", "lag: a free run failed"]
+    single = replace(view, posterior=replace(posterior, doubts=("a doubt.",)), problems=["a doubt"])
+    assert not sections.summary(Content("lag", [], [single])).problems
+
+
 def test_quantities_come_in_the_models_order_and_given_ones_last(posterior: ps.Posterior) -> None:
     model = ModelView("lag", posterior, parameters=["b", "a"], descriptions={"b": "gain"}, fixed={"g": (9.81, "m/s^2")})
     table = sections.parameter_table(model)

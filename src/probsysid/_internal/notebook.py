@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from probsysid._internal.statistics import weighted_quantile
+from probsysid._internal.statistics import ess_of_weights, weighted_quantile
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -20,7 +20,7 @@ Light = Literal["good", "doubtful", "bad", "unknown"]
 
 COLOURS = {"good": "#2e8b57", "doubtful": "#d18b00", "bad": "#c0392b", "unknown": "#888888"}
 
-BINS = 24
+MOST_BINS = 24
 WIDTH, HEIGHT = 240, 40
 """Of the picture of a signal, in pixels."""
 
@@ -37,7 +37,9 @@ class Histogram(NamedTuple):
         low, high = weighted_quantile(values, weights, [0.005, 0.995])
         if not high > low:
             return cls([1.0], f"all at {low:.4g}")
-        counts, _ = np.histogram(values, BINS, (low, high), weights=weights)
+        # Rice's rule, for the effective number of particles
+        bins = int(np.clip(np.ceil(2 * np.cbrt(ess_of_weights(weights))), 5, MOST_BINS))
+        counts, _ = np.histogram(values, bins, (low, high), weights=weights)
         return cls((counts / counts.max()).round(3).tolist(), f"histogram from {low:.4g} to {high:.4g}")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from probsysid._version import __version__
 from probsysid.data.record import Record
+from probsysid.model.components import derivative_name
 from probsysid.model.noise import forms, is_coloured
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
@@ -73,7 +74,11 @@ def _units(problem: Problem, records: Sequence[Record]) -> dict[str, str]:
     for varying in problem.space.varying:
         if not varying.relative and varying.name in units:
             units[varying.spread_name] = units[varying.name]
-    units |= {f"initial.{name}": unit for name, unit in model.units.items() if name in model.coordinates}
+    for name, order in model.coordinates.items():
+        for derivative in range(order if name in model.units else 0):
+            unit = model.units[name] + ("" if derivative == 0 else "/s" if derivative == 1 else f"/s^{derivative}")
+            component = derivative_name(name, derivative)
+            units |= {problem.initial_name(r, component): unit for r in range(len(problem.initials))}
     for name, order in model.coordinates.items():
         if name in model.units:
             units[f"process_noise.{name}"] = f"{model.units[name]}/s^{order - 0.5:g}"

@@ -66,7 +66,11 @@ def chain_indices(posterior: "Posterior", draws: int, seed: int) -> Int[np.ndarr
     if not np.all(weights.sum(axis=1) > 0):
         return draw_indices(posterior.weights, draws, seed)[None]
     size = weights.shape[1]
-    rows = [c * size + draw_indices(row / row.sum(), -(-draws // chains), seed + c) for c, row in enumerate(weights)]
+    rows = []
+    for c, row in enumerate(weights):
+        members = draw_indices(row / row.sum(), -(-draws // chains), seed + c)
+        # in random order: ArviZ also compares the halves of a chain, and copies of a particle are neighbours
+        rows.append(c * size + np.random.default_rng([seed, 4, c]).permutation(members))
     return np.stack(rows)
 
 

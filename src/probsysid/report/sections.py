@@ -13,6 +13,7 @@ import pandas as pd
 from probsysid.model.varying import record_value
 from probsysid.posterior.diagnostics.noise_marks import noise_marks
 from probsysid.posterior.diagnostics.residuals import analyse, verdict
+from probsysid.posterior.diagnostics.traffic_lights import traffic_lights
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.storage import settings_record
 from probsysid.report.html.formatting import plain, shown, with_uncertainty
@@ -79,15 +80,21 @@ def summary(content: Content) -> Summary:
         (f"{posterior.ess:.0f} of {len(posterior.weights)}", "effective particles"),
         (f"{sum(r.samples for r in posterior.records)}", "training samples"),
     ]
+    lights = traffic_lights(posterior)
+    said = [light.sentence for light in lights]
     return Summary(
         models=len(content.models),
         best=best.name,
         tiles=tiles[:MOST_TILES],
         parameters=parameter_table(best),
         identifiability=posterior.identifiability.sentences,
-        verdict=posterior.verdict,
-        sampling="" if posterior.sampling is None or not posterior.sampling.trusted else posterior.sampling_verdict,
-        problems=[f"{model.name}: {text}" for model in content.models for text in model.problems],
+        lights=lights,
+        problems=[
+            f"{model.name}: {text}"
+            for model in content.models
+            for text in model.problems
+            if model is not best or not any(sentence.startswith(f"{text}.") for sentence in said)
+        ],
     )
 
 

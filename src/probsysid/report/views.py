@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from probsysid._internal.notebook import Verdict
 from probsysid.data.record import Record
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.simulate import Simulation
@@ -166,11 +167,10 @@ class Summary:
     parameters: ParameterTable
     identifiability: Sequence[str]
     """Formulas that are known while the parameters in them are not."""
-    verdict: str
-    """Whether the integration was accurate enough."""
-    sampling: str
-    """Whether the sampling is to be trusted."""
+    lights: Sequence[Verdict]
+    """On integration, sampling and model."""
     problems: Sequence[str]
+    """What else is to be known, in sentences without a full stop."""
 
 
 @dataclass(frozen=True)

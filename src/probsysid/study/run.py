@@ -94,7 +94,7 @@ def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Post
         checked = _attempt(posterior.checked)
         posterior = checked if isinstance(checked, Posterior) else posterior
     posterior, problems = _refined(resolved, posterior, say)
-    problems += posterior.doubts
+    problems += [doubt.rstrip(".") for doubt in posterior.doubts]
     if posterior.sampling is not None and not posterior.sampling.trusted:
         problems.insert(0, posterior.sampling_verdict.rstrip("."))
     if posterior.check is not None and not posterior.check.adequate:

@@ -108,7 +108,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", list(CASES))
+# A drift is found as a term is, with the time among the candidates.
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name == "drift")) for name in CASES])
 def test_each_misfit_gets_its_own_advice_and_is_gone_after_it(name: str) -> None:
     record, changes, pattern = CASES[name]
     study = {table: {**lines, **changes.get(table, {})} for table, lines in STUDY.items()}

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.summaries import correlation as correlation_of
+from probsysid.report.figures.marginals import bins
 from probsysid.report.figures.style import POSTERIOR, TRUTH, panels, plain_ticks
 from probsysid.report.html.formatting import labelled
 
@@ -36,7 +37,8 @@ def plot_corner(posterior: "Posterior", names: Sequence[str], truth: Mapping[str
         for j, along in enumerate(names):
             axis = axes[i, j]
             if i == j:
-                axis.hist(draws[along], bins=30, color=POSTERIOR, alpha=0.5)
+                values, weights = posterior.columns[along], posterior.weights
+                axis.hist(values, bins(posterior.ess), weights=weights, color=POSTERIOR, alpha=0.5)
             elif i > j:
                 axis.plot(draws[along], draws[across], ".", color=POSTERIOR, ms=1.5, alpha=0.4)
                 if truth and across in truth:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.stats import gaussian_kde
 
+from probsysid._internal.statistics import ess_of_weights, weighted_quantile
 from probsysid.posterior.draws import draw_indices
 from probsysid.report.figures.style import POSTERIOR, PRIOR, TRUTH, hide, legend, panels, written
 from probsysid.report.html.formatting import labelled
@@ -30,6 +31,17 @@ def prior_draws(posterior: "Posterior", count: int = PRIOR_DRAWS) -> dict[str, n
     return {name: np.asarray(value) for name, value in values.items() if np.ndim(value) == 1}
 
 
+def prior_density(posterior: "Posterior", name: str, draws: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """The prior's density, NaN where it does not allow values; of a joint prior an estimate from draws."""
+    for site in posterior.setup.problem.space.sites:
+        if site.name == name and site.shape == ():
+            inside = np.asarray(site.prior.support(grid))
+            density = np.exp(np.asarray(site.prior.log_prob(np.where(inside, grid, draws[0]))))
+            return np.where(inside, density, np.nan)
+    inside = (grid >= draws.min()) & (grid <= draws.max())
+    return np.where(inside, gaussian_kde(draws)(grid), np.nan)
+
+
 def plot_marginals(
     posterior: "Posterior", path: str | Path | None = None, *, truth: Mapping[str, float] | None = None
 ) -> Figure:
@@ -45,10 +57,13 @@ def plot_marginals(
         if known is not None:
             low, high = min(low, known - 0.2 * spread), max(high, known + 0.2 * spread)
             axis.axvline(known, color=TRUTH, lw=1.2, label="truth")
-        _density(axis, draws, POSTERIOR, "posterior", bins=30)
+        _density(axis, posterior.columns[name], POSTERIOR, "posterior", posterior.weights)
         if name in prior:
             grid = np.linspace(low, high, 200)
-            axis.plot(grid, gaussian_kde(prior[name])(grid), color=PRIOR, ls="--", label="prior")
+            density = prior_density(posterior, name, prior[name], grid)
+            axis.plot(grid, density, color=PRIOR, ls="--", label="prior")
+            possible = grid[np.isfinite(density)]
+            low, high = (possible[0], possible[-1]) if len(possible) else (low, high)
         axis.set_xlim(low, high)
         axis.set_xlabel(labelled(name, units))
         _tidy(axis, ticks=4)
@@ -61,14 +76,14 @@ def plot_prior_posterior(
 ) -> Figure:
     """Prior and posterior, one panel per parameter, relative to the true value where it is known."""
     figure, flat = _grid(len(names))
-    prior, chosen = prior_draws(posterior), draw_indices(posterior.weights, POSTERIOR_DRAWS)
+    prior = prior_draws(posterior)
     units = posterior.settings.units
     for name, axis in zip(names, flat, strict=False):
         scale = (truth or {}).get(name)
         divisor = 1.0 if scale is None else scale
-        before, after = prior[name] / divisor, posterior.columns[name][chosen] / divisor
+        before, after = prior[name] / divisor, posterior.columns[name] / divisor
         _density(axis, before, PRIOR, "prior")
-        _density(axis, after, POSTERIOR, "posterior")
+        _density(axis, after, POSTERIOR, "posterior", posterior.weights)
         _square_root_heights(axis)
         axis.set_xlim(*_view(before, after))
         if scale is not None:
@@ -84,15 +99,15 @@ def plot_apart(posterior: "Posterior", names: Sequence[str], reference: Mapping[
     bands = -(-len(names) // COLUMNS)
     columns = -(-len(names) // bands)
     figure, axes = panels(2 * bands, columns, height=1.5)
-    prior, chosen = prior_draws(posterior), draw_indices(posterior.weights, POSTERIOR_DRAWS)
+    prior = prior_draws(posterior)
     units = posterior.settings.units
     for number, name in enumerate(names):
         band, column = divmod(number, columns)
         above, below = axes[2 * band, column], axes[2 * band + 1, column]
-        before, after = prior[name], posterior.columns[name][chosen]
+        before, after = prior[name], posterior.columns[name]
         _density(above, before, PRIOR, "prior")
         above.set_xlim(*np.quantile(before, [0.0, 0.99]))
-        _density(below, after, POSTERIOR, "posterior")
+        _density(below, after, POSTERIOR, "posterior", posterior.weights)
         if reference and name in reference:
             below.axvline(reference[name], color=TRUTH, lw=1.0, label="published")
         below.set_xlabel(labelled(name, units))
@@ -113,12 +128,24 @@ def _grid(count: int, columns: int = COLUMNS, **size: float) -> tuple[Figure, li
     return figure, flat
 
 
-def _density(axis: Axes, draws: np.ndarray, color: str, label: str, bins: int = 40) -> None:
-    axis.hist(draws, bins=bins, density=True, color=color, alpha=0.35)
-    low, high = np.quantile(draws, [0.001, 0.999])
+def _density(axis: Axes, draws: np.ndarray, color: str, label: str, weights: np.ndarray | None = None) -> None:
+    """Histogram and kernel estimate; how fine both are follows from the effective number of draws.  Neither goes beyond
+    zero where all draws are on one side of it."""
+    count = len(draws) if weights is None else ess_of_weights(weights)
+    axis.hist(draws, bins=bins(count), weights=weights, density=True, color=color, alpha=0.35)
+    low, high = weighted_quantile(draws, np.full(len(draws), 1 / len(draws)) if weights is None else weights, ENDS)
     margin = 0.3 * (high - low)
-    grid = np.linspace(low - margin, high + margin, 300)
-    axis.plot(grid, gaussian_kde(draws)(grid), color=color, lw=1.2, label=label)
+    ends = (max(low - margin, 0.0) if draws.min() > 0 else low - margin, high + margin)
+    grid = np.linspace(*ends, 300)
+    axis.plot(grid, gaussian_kde(draws, weights=weights)(grid), color=color, lw=1.2, label=label)
+
+
+ENDS = [0.001, 0.999]
+
+
+def bins(count: float) -> int:
+    """Twice the cube root (Rice's rule), at most 30."""
+    return int(np.clip(np.ceil(2 * np.cbrt(count)), 5, 30))
 
 
 def _square_root_heights(axis: Axes) -> None:

@@ -42,6 +42,6 @@ def labelled(name: str, units: Mapping[str, str]) -> str:
 
 
 def raised(unit: str) -> list[tuple[str, str]]:
-    """A unit as pairs of text and the exponent after it: `N/m^3` -> [("N/m", "3")]."""
-    pieces = re.split(r"\^(-?\d+)", unit)
+    """A unit as pairs of text and the exponent after it, which may be decimal: `N/m^3` -> [("N/m", "3")]."""
+    pieces = re.split(r"\^(-?\d+(?:\.\d+)?)", unit)
     return list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))
