@@ -8,6 +8,7 @@ import tempfile
 import time
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,8 +59,16 @@ def write(folder: Path) -> Path:
     return folder / "study.toml"
 
 
-def timed(study: Path, workers: int) -> tuple[float, list[float]]:
-    """Seconds for all models, and their evidences; nothing is compiled beforehand."""
+class Timed(NamedTuple):
+    """How long all models took, the mean number of workers that were busy, and what was found."""
+
+    seconds: float
+    busy: float
+    evidences: list[float]
+
+
+def timed(study: Path, workers: int) -> Timed:
+    """Identify all models; nothing is compiled beforehand."""
     resolved, _ = load_study(study)
     left = study.parent / f"left-{workers}"
     left.mkdir()
@@ -69,15 +78,19 @@ def timed(study: Path, workers: int) -> tuple[float, list[float]]:
         began = time.perf_counter()
         log = Log(left / "log.txt", lambda _: None, lambda: None)
         found = identify_all(resolved, Course(left, log, executor=cluster))
-        return time.perf_counter() - began, [posterior.log_evidence for posterior in found]
+        seconds = time.perf_counter() - began
+    busy = sum(posterior.settings.seconds for posterior in found) / seconds
+    return Timed(seconds, busy, [posterior.log_evidence for posterior in found])
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         study = write(Path(name))
-        (one, first), (two, second) = timed(study, 1), timed(study, 2)
-    same = first == second
-    print(f"16 models: {one:.0f} s on one worker, {two:.0f} s on two, {one / two:.2f} times as fast; the same: {same}")
+        first, second = timed(study, 1), timed(study, 2)
+    same = first.evidences == second.evidences
+    gain = first.seconds / second.seconds
+    print(f"16 models: {first.seconds:.0f} s on one worker, {second.seconds:.0f} s on two, {gain:.2f} times as fast")
+    print(f"workers busy: {first.busy:.2f} of one, {second.busy:.2f} of two; the same: {same}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """Batches of runs: which are run, which are reused, what failures and interruptions leave; and one small run."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -164,3 +167,35 @@ def test_one_case_always_runs_and_its_file_is_one_object(batch: Batch) -> None:
     batch.runs.failing = {"emps-friction-default": InputError("particles is 3")}
     with pytest.raises(InputError, match="particles is 3"):
         batch("emps")
+
+
+ON_CLUSTER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+import probsysid as ps
+from probsysid.benchmarks.batch import BatchOptions, run_batch
+from probsysid.benchmarks.result import read_results
+from probsysid.benchmarks.run import run
+from tests.benchmarks.runs import small_study
+from tests.parallel.clusters import cluster
+
+out = Path(sys.argv[1])
+cases = {"emps": (lambda _, variant: replace(small_study(), case="emps", variant=variant), ("one", "other"))}
+with cluster() as workers:
+    run_batch("all", "default", options=BatchOptions(64, out=out, json=out / "all.json", cluster=workers), cases=cases)
+results = read_results(out / "all.json")
+assert [result.model for result in results] == ["one", "other"]  # in the order of the cases
+assert all((out / f"emps-{result.model}-default" / "report.html").exists() for result in results)
+alone = run(small_study(), particles=64, executor=ps.Threads(cores=1)).result
+assert results[0].log_evidence == alone.log_evidence
+"""
+
+
+@pytest.mark.long
+def test_cases_are_whole_runs_on_a_cluster(tmp_path: Path) -> None:
+    """In a process of its own: functions whose shapes are checked cannot be sent."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "ignore", "-c", ON_CLUSTER, str(tmp_path)]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -166,22 +166,23 @@ def _on_cluster(
     done = cluster.runs(run_packed, calls)
     for count, (place, data) in enumerate(done, 1):
         k, study, method = runs[place]
-        outcome = unpacked(data)
+        found = unpacked(data)
         console.print(f"[bold]{study.title}, method {method}[/bold]: {count} of {len(runs)} on the cluster")
-        if isinstance(outcome, Exception):
-            yield k, outcome
+        if isinstance(found, Exception):
+            yield k, found
             continue
-        outcome = replace(outcome, study=study)
+        outcome = Outcome(study, method, options.seed, *found)
         write_all(outcome, folders[place])
         console.print(parameter_table(outcome))
         yield k, Finished(study, outcome.result, outcome.context)
 
 
 def run_packed(data: bytes) -> bytes:
-    """On a worker: a run's outcome, or what went wrong."""
+    """On a worker: a run's outcome but for its study, which holds compiled programs by then; or what went wrong."""
     study, method, particles, seed = unpacked(data)
     try:
-        return packed(run(study, method=method, particles=particles, seed=seed, executor=Threads(cores=1)), ())
+        done = run(study, method=method, particles=particles, seed=seed, executor=Threads(cores=1))
+        return packed((done.posterior, done.evolution, done.scores, done.bands, done.limits), ())
     except Exception as error:
         return packed(error, ())
 
