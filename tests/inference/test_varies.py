@@ -220,7 +220,9 @@ def test_separate_values_are_those_of_separate_runs() -> None:
     assert stats.kstest(drawn / 3.0, "norm").pvalue > 1e-3
 
 
-@pytest.mark.parametrize("case", ["relative"], indirect=True)
+@pytest.mark.parametrize(
+    "case", ["relative", *(pytest.param(k, marks=pytest.mark.long) for k in ("absolute", "truncated"))], indirect=True
+)
 def test_files_arviz_and_states_know_the_values(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "posterior.nc"
     case.posterior.save(path)

@@ -14,9 +14,10 @@ background thread.
             online.submit({"force": F_t}, {"position": y_t})  # returns at once
             online.lag, online.posterior                      # samples still queued; the posterior given all others
 
-The posterior equals that of a batch run over the same samples with the same seed and `Solver(pilot=False)`, at any
-time: both call the same code, and no random decision depends on the portions in which samples arrive.  (A pilot would
-have to be certified whenever the posterior is looked at.)
+The posterior equals that of a batch run over the same samples with the same seed, `Solver(pilot=False)` and
+`Sampler(recover=False)`, at any time: both call the same code, and no random decision depends on the portions in which
+samples arrive.  (A pilot would have to be certified whenever the posterior is looked at; a run can be mended only at its
+end.)
 """
 
 import json
