@@ -16,8 +16,8 @@ background thread.
 
 The posterior equals that of a batch run over the same samples with the same seed, `Solver(pilot=False)` and
 `Sampler(recover=False)`, at any time: both call the same code, and no random decision depends on the portions in which
-samples arrive.  (A pilot would have to be certified whenever the posterior is looked at; a run can be mended only at its
-end.)
+samples arrive.  (A pilot would have to be certified whenever the posterior is looked at, and a run is mended only at
+its end.)
 """
 
 import json
