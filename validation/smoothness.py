@@ -96,7 +96,7 @@ CASES: dict[str, Callable[[], SmoothnessCase]] = {
 
 def posterior(case: SmoothnessCase) -> IBISState:
     """Particles of the posterior with the default solver."""
-    target = BatchTarget(case.problem, ps.Solver(), (case.record,), SAMPLER.particles, default_executor())
+    target = BatchTarget(case.problem, ps.Solver(pilot=False), (case.record,), SAMPLER.particles, default_executor())
     run = ibis.start(target, SAMPLER, 0, first_level(target))
     return sample_all(run, History(1), target, SAMPLER, _ignore, _ignore)
 

@@ -23,12 +23,12 @@ def record() -> ps.Record:
     return inputs.replace(outputs={"x": outputs["x"][0] + 0.05 * random.standard_normal(inputs.samples)})
 
 
-def identify(record: ps.Record, seed: int = 0, **settings: object) -> ps.Posterior:
+def identify(record: ps.Record, seed: int = 0, solver: ps.Solver = ps.Solver(), **settings: object) -> ps.Posterior:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.SamplingWarning)
         warnings.simplefilter("ignore", ps.ModelWarning)
         sampler = ps.Sampler(**{"particles": 256, **settings})
-        return ps.identify(MODEL, record, PRIORS, NOISE, {"x": 0.0}, sampler=sampler, seed=seed)
+        return ps.identify(MODEL, record, PRIORS, NOISE, {"x": 0.0}, sampler=sampler, solver=solver, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def reference(record: ps.Record) -> ps.Posterior:
 
 
 def test_a_run_without_budget_goes_on_from_the_modes(record: ps.Record, reference: ps.Posterior) -> None:
-    """Fifteen sweeps for the particles that follow the data: they do not get to its end."""
-    posterior = identify(record, particles=1024, budget=30.0)
+    """Fifteen sweeps for the particles that follow the data: without a pilot they do not get to its end."""
+    posterior = identify(record, particles=1024, budget=30.0, solver=ps.Solver(pilot=False))
     assert posterior.sampling.trusted, posterior.sampling_verdict
     assert "started from 2 modes (the samples were processed up to" in posterior.sampling.course
     share = float(posterior.weights @ (posterior.values["b"] > 0))

@@ -257,6 +257,9 @@ class Textbook:
             rest = [i for i in range(self.size) if i not in self.physical]
             slopes[rest] = self.numbers.zeros(len(rest), len(self.physical))
         self.slopes = slopes[self.highest]
+        if self.process_noise is not None:  # as every later step has it: the Jacobian's rate of change is neglected
+            units = self.numbers.array(np.eye(len(self.physical)))
+            slopes = np.stack([self.along(unit) for unit in units], axis=1)
         return Moments(np.array(values, dtype=object), slopes @ covariance @ slopes.T)
 
     def start(self) -> Moments:

@@ -124,6 +124,7 @@ class RungeKuttaTarget:
     """A record as a target of the sampler."""
 
     adaptive = False
+    pilot = None
 
     def __init__(self, problem: HonestyProblem, record: ps.Record, steps: int):
         self.likelihood = likelihood_of(problem)

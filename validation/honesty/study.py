@@ -18,7 +18,7 @@ import probsysid as ps
 from probsysid._internal.errors import SamplingError
 from probsysid.inference.identify import sample_all
 from probsysid.posterior.diagnostics.solver_check import refine_until_adequate
-from probsysid.smc import ibis
+from probsysid.smc import ibis, pilot
 from probsysid.smc.adaptive_substeps import first_level
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
@@ -61,6 +61,8 @@ def identify(target: Any, problem: HonestyProblem, sampler: ps.Sampler, seed: in
     history = History(sampler.islands)
     run = ibis.start(target, sampler, seed, first_level(target))
     run = sample_all(run, history, target, sampler, _ignore, _ignore)
+    run, step = pilot.certify(run, target, sampler)
+    history.rejuvenations.extend(step.rejuvenations)
     if target.adaptive:
         run, _, _, more = refine_until_adequate(run, target, sampler, lambda run: values_of(run, problem))
         history.rejuvenations.extend(more)
