@@ -115,8 +115,10 @@ def test_moments_and_evidence_are_those_of_quadrature(case: Case) -> None:
 
 def test_fresh_draws_agree_more_closely(case: Case) -> None:
     refined, exact = case.refined, case.exact
-    assert refined.log_evidence == pytest.approx(exact.log_evidence, abs=4 * refined.log_evidence_error)
-    assert refined.log_evidence_error < 0.02
+    # an error from the differences of eight parts: Student-t with seven degrees of freedom, one in 10 000
+    largest = stats.t.isf(0.5e-4, 7) * refined.log_evidence_error
+    assert refined.log_evidence == pytest.approx(exact.log_evidence, abs=largest)
+    assert refined.log_evidence_error < 0.005
     for name, mean in exact.mean.items():
         assert refined.mean(name) == pytest.approx(mean, abs=0.05 * exact.sd[name]), name
         assert refined.sd(name) == pytest.approx(exact.sd[name], rel=0.05), name
@@ -130,8 +132,11 @@ def test_a_new_record_has_new_values(case: Case) -> None:
     mean, sd = prediction["y"].values, prediction["y_sd"].values
     error = 1 / np.sqrt(refined.ess)
     assert np.allclose(mean, exact.new_mean * SHAPE, atol=4 * error * exact.new_sd)
-    # the fourth moment of a population with an uncertain spread is larger than a Gaussian's: hence 8, not 4
-    assert np.allclose(sd, np.sqrt(exact.new_sd**2 * SHAPE**2 + NOISE**2), rtol=8 * error / np.sqrt(2))
+    # relative error of a standard deviation: half of that of the variance, which the fourth moment gives
+    drawn = refined.simulate(new, initial=START).outputs["y"][:, 0]
+    squares = (drawn - refined.weights @ drawn) ** 2
+    kurtosis = refined.weights @ squares**2 / (refined.weights @ squares) ** 2
+    assert np.allclose(sd, np.sqrt(exact.new_sd**2 * SHAPE**2 + NOISE**2), rtol=4 * error * np.sqrt(kurtosis - 1) / 2)
     again = refined.predict(new, initial=START)
     assert np.array_equal(prediction["y"].values, again["y"].values)
     assert not np.array_equal(prediction["y"].values, refined.predict(new, initial=START, seed=1)["y"].values)
