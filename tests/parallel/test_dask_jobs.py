@@ -43,7 +43,7 @@ def strike(number: int, folder: str, how: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)])
 def test_tasks_of_a_worker_that_is_lost_are_done_by_others(processes: Processes, tmp_path: Path, how: int) -> None:
     processes.add_worker()
     with connect(processes) as cluster:
@@ -67,7 +67,7 @@ def linger(number: int, folder: str) -> tuple[int, int]:
     return os.getpid(), number
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tasks_whose_workers_are_all_lost_go_to_one_that_joins(tmp_path: Path) -> None:
     """While one worker is frozen, tasks may run on the other only; then that one is killed."""
     with Processes() as own:
