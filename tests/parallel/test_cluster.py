@@ -58,7 +58,7 @@ def test_what_stays_on_workers_can_be_used_there_and_lost(shared: Cluster) -> No
 
 
 def test_an_error_of_a_task_is_the_error_of_the_run(shared: Cluster) -> None:
-    with pytest.raises(InputError, match="[34] is wrong"):
+    with pytest.raises(InputError, match=r"[34] is wrong"):
         shared.evaluate(refuse, [(3,), (4,)], [(3,), (4,)], keep=False)
 
 
