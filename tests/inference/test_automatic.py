@@ -1,6 +1,7 @@
 """The default solver: steps chosen from the data, the verdict, and where the uncertainty comes from."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -157,6 +158,21 @@ def test_the_pilot_makes_no_difference(automatic: ps.Posterior, alone: ps.Poster
         assert abs(np.log(automatic.sd(name) / alone.sd(name))) < 4 * np.sqrt(2 / 120)
     errors = np.hypot(automatic.log_evidence_error, alone.log_evidence_error)
     assert abs(automatic.log_evidence - alone.log_evidence) < 4 * errors
+
+
+def test_a_run_that_is_stopped_on_the_pilot_resumes_to_the_same_numbers(
+    automatic: ps.Posterior, record: ps.Record, tmp_path: Path
+) -> None:
+    def strike(run: ibis.IBISState, step: ibis.StepInfo) -> None:
+        if run.pilot and run.samples > 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        identify(record, checkpoint=tmp_path / "run.npz", notice=strike)
+    resumed = identify(record, checkpoint=tmp_path / "run.npz")
+    np.testing.assert_array_equal(resumed.theta, automatic.theta)
+    np.testing.assert_array_equal(resumed.weights, automatic.weights)
+    assert resumed.log_evidence == automatic.log_evidence
 
 
 def test_a_stream_decides_the_same(alone: ps.Posterior, record: ps.Record) -> None:
