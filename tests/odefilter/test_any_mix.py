@@ -39,7 +39,7 @@ ERROR = np.linspace(0.2, 1.0, 10).reshape(2, 5)
 
 CHOSEN = [
     structure((2,), (3,), 2, diffusion=QuasiMLE(), missing=0.3),
-    structure((2, 1), (3, 1), 3, diffusion=Dynamic(4.0, floor=0.5), uniform=False, process_noise=ERROR),
+    structure((2, 1), (3, 1), 3, diffusion=Dynamic(4.0, floor=0.5, coupled=True), uniform=False, process_noise=ERROR),
     structure((1,), (3,), 2, diffusion=Dynamic(), restarts=True, substeps=2, uniform=False),
     structure((1, 1), (1, 2), 2, diffusion=Fixed((0.7, 1.3)), restarts=True, uniform=False, ode_noise=0.2),
     structure((3,), (4,), 1, linearisation=EKF0(), joint=False, uniform=False, missing=0.3, process_noise=ERROR[:1]),
@@ -71,7 +71,7 @@ def structures(draw: Any) -> dict[str, Any]:
     particles = draw(st.integers(1, 5))
     diffusions = [
         QuasiMLE(),
-        Dynamic(2.0, floor=0.1),
+        Dynamic(2.0, floor=0.1, coupled=True),
         Dynamic(),
         Dynamic(4.0),
         Fixed(0.7),

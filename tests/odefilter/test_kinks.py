@@ -112,6 +112,8 @@ class Hysteresis:
 
     rate: float
     samples: int
+    highest: float = 100.0
+    """Frequency of the force, Hz."""
 
     @cached_property
     def time(self) -> np.ndarray:
@@ -119,7 +121,7 @@ class Hysteresis:
 
     def force(self, time: np.ndarray, order: int) -> np.ndarray:
         rng = np.random.default_rng(0)
-        return 20.0 * multisine(time, np.linspace(0.5, 100, 60), rng.uniform(0, 2 * np.pi, 60), order)
+        return 20.0 * multisine(time, np.linspace(0.5, self.highest, 60), rng.uniform(0, 2 * np.pi, 60), order)
 
     def field(self, t: float, y: np.ndarray) -> list[float]:
         x, v, z = y
@@ -172,3 +174,13 @@ def test_a_local_diffusion_does_not_forget_that_there_are_kinks() -> None:
     coarse, fine = (problem.errors(steps, (4, 3), diffusion=chosen) for steps in (2, 8))
     assert np.all(np.log2(coarse / fine) / 2 > 1.5)
     assert np.all(problem.errors(8, (4, 3), diffusion=Dynamic(2.0)) > 3 * fine)
+
+
+def test_the_diffusion_of_the_mass_follows_that_of_the_force_it_bears() -> None:
+    """Reversals some 180 samples apart, which no window of the diffusion remembers.  The residual of x knows nothing of
+    a kink in z: unless its noise is bounded by what z's does to its equation, z is corrected by an x that is too sure.
+
+    Measured 8.0e-6 and 1.4e-5, `QuasiMLE()` 6.6e-6 and 1.4e-5; without the bound 4.0e-4 and 4.6e-4.
+    """
+    chosen = ps.Solver().ode_filter(bouc_wen()).diffusion
+    assert np.all(Hysteresis(8192.0, 2000, highest=30.0).errors(2, (4, 3), diffusion=chosen) < 3e-5)

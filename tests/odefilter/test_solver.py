@@ -18,7 +18,7 @@ def test_defaults() -> None:
     solver = ps.Solver()
     ode_filter = solver.ode_filter(model())
     assert isinstance(ode_filter.linearisation, EKF1)
-    assert ode_filter.diffusion == ps.Dynamic(2.0, floor=0.1)
+    assert ode_filter.diffusion == ps.Dynamic(2.0, floor=0.1, coupled=True)
     assert ode_filter.joint and not ode_filter.restarts and ode_filter.ode_noise == 0.0
     assert solver.steps == 1
     assert ode_filter.layout.smoothness == (4, 3)  # the order plus two
@@ -28,7 +28,7 @@ def test_steps_that_are_given_may_be_long() -> None:
     """Given steps get the defaults that are calibrated at long steps, unless set; automatic steps get the others."""
     given = ps.Solver(substeps=1)
     assert given.linearisation == EKF1(iterations=3)
-    assert given.diffusion == ps.Dynamic(2.0, floor=0.1)
+    assert given.diffusion == ps.Dynamic(2.0, floor=0.1, coupled=True)
     assert ps.Solver(substeps=1, linearisation="ekf1") == replace(ps.Solver(), substeps=1)
     assert at_level(ps.Solver(), level=2).linearisation == EKF1()
     assert ps.Solver(substeps=2, diffusion=1.0).linearisation == EKF1(iterations=3)

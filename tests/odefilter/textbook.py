@@ -308,7 +308,9 @@ class Textbook:
             noise = process(q, h)
             estimate = self.estimators[c].update(calibrating[c], unit, noise[n, n], self.case.substeps)
             variance.append(estimate)
-            noises.append(estimate * noise)
+            noises.append(noise)
+        variance = self.coupled(variance, noises)
+        noises = [v * noise for v, noise in zip(variance, noises, strict=True)]
         moved = a if self.process_noise is None else self.carried(a @ off, h)
         predicted = Moments(mean, moved @ state.covariance @ moved.T + block_diagonal(noises, self.numbers))
         allowed = np.array([self.numbers.convert(self.case.ode_noise) ** 2] * len(rows), dtype=object)
@@ -317,6 +319,25 @@ class Textbook:
         state = condition(predicted, rows, residual, allowed, self.numbers)[0]
         kicks = self.kicks(h)
         return Moments(state.mean, state.covariance + kicks @ kicks.T), variance
+
+    def coupled(self, variance: list[Any], noises: list[np.ndarray]) -> list[Any]:
+        """At least what gives each highest derivative the variance that the others' noise gives to its right side."""
+        if not getattr(self.case.diffusion, "coupled", False) or not self.full:
+            return variance
+        orders = self.case.model.orders
+        owner = [(c, i) for c, n in enumerate(orders) for i in range(n)]
+        result = []
+        for c, n in enumerate(orders):
+            reach = sum(
+                (
+                    slope**2 * variance[d] * noises[d][i, i]
+                    for slope, (d, i) in zip(self.slopes[c], owner, strict=True)
+                    if d != c
+                ),
+                start=self.numbers.convert(0),
+            )
+            result.append(max(variance[c], reach / noises[c][n, n]))
+        return result
 
     def solution(self, physical: np.ndarray, count: int) -> list[list[Any]]:
         """Each coordinate of the linearised ODE's solution and its derivatives, `count` of them from the highest on."""

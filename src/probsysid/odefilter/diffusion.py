@@ -45,6 +45,11 @@ class UnitVariance(NamedTuple):
 class Diffusion(Protocol):
     """An estimator of one coordinate's squared diffusion from its ODE residuals."""
 
+    @property
+    def coupled(self) -> bool:
+        """Whether a coordinate is at least as uncertain over a step as the others' noise makes its right-hand side."""
+        ...
+
     def start(self, guess: Scalar) -> list[Scalar]:
         """Memory before any step; `guess` is the squared diffusion of `initial_diffusion`."""
         ...
@@ -62,6 +67,10 @@ class QuasiMLE:
     observation.  The first residual alone is not enough: occasionally it is close to zero, and a filter that is certain
     of a wrong first step does not recover.
     """
+
+    @property
+    def coupled(self) -> bool:
+        return False
 
     def start(self, guess: Scalar) -> list[Scalar]:
         return [guess, jnp.ones(())]
@@ -87,19 +96,29 @@ class Dynamic:
     the residual for an error of the lower ones, and corrects what was right.  So there is a floor: a fraction of the
     mean over a window of samples, which forgets altogether what lies before.
 
+    A kink in the equation of one coordinate, the restoring force z of a hysteretic spring, does not show in the
+    residual of another, the mass x that it acts on: at the step across the kink both are extrapolated smoothly.  If the
+    diffusion of x has forgotten all else, the filter corrects z by what it holds for certain of x.  So the diffusion of
+    x is also bounded by that of z: the process noise of its highest derivative has at least the variance that the
+    process noise of the other coordinates gives to its right-hand side, to first order.
+
     Args:
         memory: number of steps after which the weight of an observation has decayed to 1/e; 0 uses the newest alone.
         floor: fraction of the mean over the last 16 to 32 samples below which the estimate never falls.
+        coupled: whether the diffusions of the other coordinates bound each one from below.
     """
 
     memory: float = 0.0
     floor: float = 0.0
+    coupled: bool = False
 
     def __post_init__(self) -> None:
         if not (is_real(self.memory) and 0 <= self.memory < float("inf")):
             raise InputError(f"Dynamic: memory is {self.memory!r}; it must be a finite number, 0 or more.")
         if not (is_real(self.floor) and 0 <= self.floor <= 1):
             raise InputError(f"Dynamic: floor is {self.floor!r}; it must be a number from 0 to 1.")
+        if not isinstance(self.coupled, bool):
+            raise InputError(f"Dynamic: coupled is {self.coupled!r}; it must be True or False.")
 
     def start(self, guess: Scalar) -> list[Scalar]:
         recent = [guess, jnp.ones(())] if self.memory > 0 else []
@@ -135,6 +154,10 @@ class Fixed:
     """
 
     scale: float | tuple[float, ...] = 1.0
+
+    @property
+    def coupled(self) -> bool:
+        return False
 
     def start(self, guess: Scalar) -> list[Scalar]:
         return []

@@ -40,9 +40,9 @@ GIVEN: Linearisation = EKF1(iterations=3)
 """For given steps, which may be too long: z-scores of 0.9 to 1.3 at one step per sample (docs/validation.md), at 1.5 to
 1.8 times the cost per step."""
 
-LOCAL: Diffusion = Dynamic(2.0, floor=0.1)
+LOCAL: Diffusion = Dynamic(2.0, floor=0.1, coupled=True)
 """Some four residuals: fewer are occasionally all close to zero, more blur a burst; a tenth of the mean over a window,
-without which kinks are integrated badly (docs/decisions.md)."""
+and bounded by other coordinates, without which kinks are integrated badly (docs/decisions.md)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Solver:
         linearisation: `EKF1()` or `EKF0()`; or their names in lower case.  By default `EKF1()` where steps are
             automatic, and `EKF1(iterations=3)` where they are given, and so may be long.
         diffusion: `QuasiMLE()`, `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.  By default
-            `Dynamic(2.0, floor=0.1)`.
+            `Dynamic(2.0, floor=0.1, coupled=True)`.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
             that the data enter the likelihood of the parameters but never correct the state.
         ode_noise: standard deviation of the ODE residual in units of the highest derivative; 0 imposes the ODE exactly.

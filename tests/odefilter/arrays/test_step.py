@@ -109,7 +109,7 @@ def test_a_diverged_particle_does_not_affect_the_others(compiled: Compiled) -> N
 STRUCTURES = {
     "missing data, diffusion estimated": structure((2,), (3,), 2, missing=0.3),
     "mixed orders, irregular steps, model error": structure(
-        (2, 1), (3, 1), 3, diffusion=Dynamic(4.0), uniform=False, process_noise=ERROR
+        (2, 1), (3, 1), 3, diffusion=Dynamic(4.0, coupled=True), uniform=False, process_noise=ERROR
     ),
     "jumps, substeps": structure(
         (1,), (3,), 2, diffusion=Dynamic(1.0, floor=0.3), restarts=True, substeps=2, uniform=False

@@ -162,3 +162,17 @@ def residual_variance_ratios(
     highest_rows = noise[highest]
     rows = highest_rows - algebra.product(jacobian, noise[physical])
     return jnp.sum(jnp.where(own.T, rows**2, 0.0), axis=1) / np.sum(highest_rows**2, axis=1)
+
+
+def diffusions_from_others(
+    layout: Layout,
+    jacobian: Float[Numbers, "coordinate physical"],
+    variances: Float[Numbers, "coordinate"],
+    algebra: SquareRootAlgebra,
+) -> Float[Array, "coordinate"]:
+    """`unrolled.residuals.diffusion_from_others` of all coordinates; 0 where they do not depend on others."""
+    physical, highest = np.array(layout.physical), np.array(layout.highest)
+    unit, coordinate = np.sum(layout.process_factor**2, axis=1), np.array(layout.coordinate)[physical]
+    others = coordinate != np.arange(len(highest))[:, None]
+    slopes = jnp.where(others, jacobian, 0.0)
+    return algebra.product(slopes**2, unit[physical] * variances[coordinate]) / unit[highest]

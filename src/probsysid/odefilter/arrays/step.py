@@ -25,6 +25,7 @@ from probsysid.odefilter.arrays.coloured import aged, joined, noise_alone, own_r
 from probsysid.odefilter.arrays.indices import IndexedFilter
 from probsysid.odefilter.arrays.lapack import Lapack
 from probsysid.odefilter.arrays.residuals import (
+    diffusions_from_others,
     disturbance_rows,
     embed,
     off_solutions,
@@ -218,7 +219,10 @@ class ArrayFilter(IndexedFilter):
             ratio = residual_variance_ratios(self.layout, jacobian, self._algebra)
             units = UnitVariance(units.running * ratio, units.local * ratio, share)
         memory, variance = jax.vmap(self.diffusion.update)(state.diffusion, residuals, units, np.arange(len(n)))
-        return memory, jnp.maximum(variance, FLOOR)
+        variance = jnp.maximum(variance, FLOOR)
+        if self.diffusion.coupled:
+            variance = jnp.maximum(variance, diffusions_from_others(self.layout, jacobian, variance, self._algebra))
+        return memory, variance
 
     def _condition_on_ode(
         self, rows: Any, predicted: Prediction, values: Any, jacobian: Any, scales: Any

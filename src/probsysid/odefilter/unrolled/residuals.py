@@ -1,12 +1,14 @@
 """ODE residuals on rows of numbers: their variance, what data add to them, and changes that leave them as they are."""
 
 from collections.abc import Sequence
+from functools import reduce
 from math import factorial
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from probsysid._internal.array_types import Scalar
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.process_noise import TERMS, kick_weights
@@ -171,6 +173,20 @@ def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) 
     rate = gaussian.combine(jacobian_row, [noise[i] for i in layout.physical])
     row = [gaussian.subtract(x, y) for x, y in zip(highest, rate, strict=True)]
     return gaussian.dot(row, row) / gaussian.dot(highest, highest)
+
+
+def diffusion_from_others(
+    layout: Layout, jacobian_row: Row, coordinate: int, variances: Sequence[Scalar]
+) -> Scalar | None:
+    """The squared diffusion for which the process noise of a coordinate's highest derivative has the variance that the
+    process noise of the other coordinates gives to its right-hand side; None where it does not depend on them."""
+    unit = (layout.process_factor**2).sum(axis=1)
+    terms = [
+        slope * slope * (variances[layout.coordinate[i]] * (unit[i] / unit[layout.highest[coordinate]]))
+        for slope, i in zip(jacobian_row, layout.physical, strict=True)
+        if slope is not None and layout.coordinate[i] != coordinate
+    ]
+    return reduce(gaussian.add, terms) if terms else None
 
 
 def sparse(matrix: np.ndarray) -> list[Row]:

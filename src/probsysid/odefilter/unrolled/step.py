@@ -27,6 +27,7 @@ from probsysid.odefilter.unrolled.outputs import predicted_outputs
 from probsysid.odefilter.unrolled.residuals import (
     apply,
     dense,
+    diffusion_from_others,
     disturbance_rows,
     embed,
     off_solutions,
@@ -248,6 +249,9 @@ class UnrolledFilter(ODEFilter):
             memory, variance = self.diffusion.update(state.diffusion[c], residual, units, c)
             memories.append(memory)
             variances.append(jnp.maximum(variance, FLOOR))
+        if self.diffusion.coupled:
+            reach = [diffusion_from_others(self.layout, row, c, variances) for c, row in enumerate(jacobian)]
+            variances = [v if r is None else jnp.maximum(v, r) for v, r in zip(variances, reach, strict=True)]
         return memories, variances
 
     def _condition_on_ode(
