@@ -142,11 +142,23 @@ def test_an_alias_of_a_frequency() -> None:
     assert mode.log_density == max(m.log_density for m in sampled_at.sampling.modes.found)
 
 
-def test_process_noise_has_no_search_and_says_so(gain: BatchTarget, both: ps.Posterior) -> None:
-    problem = Problem.make(GAIN, GAIN_PRIORS, {"x": 0.05}, [{"x": 0.0}], {"x": 0.1})
+def test_with_process_noise_a_lost_mode_is_found(gain: BatchTarget, both: ps.Posterior) -> None:
+    """The sign of b says nothing with process noise either; the levels of both noises are known, so that particles of
+    the run without it are close enough to its posterior, and by symmetry half of the mass is lost."""
+    problem = Problem.make(GAIN, GAIN_PRIORS, {"x": 0.05}, [{"x": 0.0}], {"x": 0.001})
+    noisy = BatchTarget(problem, gain.solver, gain.records, PARTICLES, default_executor())
+    one_sided = both.theta.copy()
+    one_sided[list(both.values).index("b")] = np.abs(both.values["b"])
+    (lost,) = searched(noisy, one_sided, both.log_evidence - np.log(2)).lost
+    assert lost.mode.values["b"] == pytest.approx(-1.5, abs=0.05)
+    assert not searched(noisy, both.theta, both.log_evidence).lost
+
+
+def test_coloured_noise_has_no_search_and_says_so(gain: BatchTarget, both: ps.Posterior) -> None:
+    problem = Problem.make(GAIN, GAIN_PRIORS, {"x": ps.Noise(0.05, time=0.3)}, [{"x": 0.0}], {})
     noisy = BatchTarget(problem, gain.solver, gain.records, PARTICLES, default_executor())
     found = search_lost_modes(run_at(gain, both.theta, 0.0), noisy, 0.0, 200.0, seed=0)
-    assert "process noise" in found.skipped and found.sentence.startswith("modes were not searched")
+    assert "coloured noise" in found.skipped and found.sentence.startswith("modes were not searched")
 
 
 def test_many_unknowns_have_no_search(gain: BatchTarget, both: ps.Posterior) -> None:

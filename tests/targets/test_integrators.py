@@ -9,11 +9,12 @@ from scipy import stats
 
 import probsysid as ps
 from probsysid.model.problem import Problem
+from probsysid.odefilter.continuous_discrete import LARGEST
 from probsysid.odefilter.runge_kutta import MOST_WRITTEN_OUT
 from probsysid.parallel.threads import Threads
 from probsysid.posterior.simulate import simulate
 from probsysid.targets.batch_target import BatchTarget
-from probsysid.targets.integrators import has_pilot
+from probsysid.targets.integrators import has_pilot, why_no_pilot
 
 MODEL = ps.Model(
     {"x": 2, "z": 1},
@@ -66,9 +67,17 @@ def test_energies_are_those_of_simulated_outputs(intersample: str, irregular: bo
     np.testing.assert_allclose(likelihood - energy, expected, rtol=1e-9)
 
 
-def test_a_motion_without_error_is_no_pilot_of_a_model_with_error() -> None:
+def test_there_is_a_pilot_unless_noise_is_coloured_or_a_disturbed_state_is_large() -> None:
+    """The covariance of a large state has no cheap form yet."""
     assert has_pilot(problem(1))
-    assert not has_pilot(problem(1, process_noise={"x": ps.dist.HalfNormal(1.0)}))
+    assert has_pilot(problem(1, process_noise={"x": ps.dist.HalfNormal(1.0)}))
+    assert not has_pilot(problem(1, noise={**NOISE, "position": ps.Noise(0.1, time=1.0)}))
+    names = [f"x{i}" for i in range(LARGEST // 2 + 1)]
+    chain = ps.Model(dict.fromkeys(names, 2), lambda s, u, p: {name: -p.k * s[name] for name in names})
+    start = dict.fromkeys(chain.physical_names, 0.0)
+    asked = [{"k": ps.dist.LogNormal(0.0, 1.0)}, dict.fromkeys(names, 0.1), [start]]
+    assert has_pilot(Problem.make(chain, *asked, {}))
+    assert "more than 12 components" in why_no_pilot(Problem.make(chain, *asked, {"x0": 0.1}))
 
 
 def test_a_model_of_many_terms_has_the_same_energies() -> None:

@@ -25,7 +25,7 @@ from probsysid.posterior.map import FIRST_WIDTH, PORTION, cheap_target, estimate
 from probsysid.posterior.modes import Mode, find_modes, peaks
 from probsysid.smc.ibis import IBISState
 from probsysid.targets.batch_target import BatchTarget
-from probsysid.targets.integrators import has_pilot
+from probsysid.targets.integrators import why_no_pilot
 
 SHARE = 0.05
 """Of the run's cost."""
@@ -65,8 +65,9 @@ def search_lost_modes(
     `log_evidence` is the run's, `effective` its number of effective particles.
     """
     began = clock.perf_counter()
-    if not has_pilot(target.problem):
-        return ModeCheck(skipped="there is no cheap likelihood of a model with process noise")
+    missing = why_no_pilot(target.problem)
+    if missing is not None:
+        return ModeCheck(skipped=missing)
     evaluations = run.work / target.samples
     allowed = max(SHARE * PORTION_COST * evaluations, LEAST)
     dimension, count = len(run.theta), run.log_weights.size

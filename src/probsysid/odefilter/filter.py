@@ -20,6 +20,7 @@ from probsysid._internal.array_types import Numbers
 from probsysid.model.model import Model
 from probsysid.model.noise import NoiseValues
 from probsysid.model.particle import Particle
+from probsysid.odefilter.continuous_discrete import LEGENDRE, ContinuousDiscreteEKF
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
@@ -228,7 +229,10 @@ def working_set(ode_filter: SampleFilter) -> int:
     """Numbers per particle that a step works on: the predicted factor, or the state where there is none."""
     if isinstance(ode_filter, ODEFilter):
         return len(ode_filter.free) * (len(ode_filter.free) + ode_filter.layout.size)
-    return STAGES * sum(ode_filter.model.orders)
+    size = sum(ode_filter.model.orders)
+    if isinstance(ode_filter, ContinuousDiscreteEKF):
+        return STAGES * size * (1 + size + len(LEGENDRE) * len(ode_filter.model.orders))
+    return STAGES * size
 
 
 def block_size(working_set: int, smallest: int, cache: int) -> int:

@@ -92,7 +92,7 @@ class BatchTarget(FilterTarget):
     def with_runge_kutta(self, substeps: int, particles: int | None = None) -> "BatchTarget":
         """The same with a number of Runge-Kutta steps per sampling interval that count as exact, and with a number of
         particles that are usually evaluated at once."""
-        return self._like(substeps, RungeKutta(), particles or self.particles)
+        return self._like(substeps, RungeKutta.of(self.problem, self.solver), particles or self.particles)
 
     def _like(
         self, substeps: int, integrator: Integrator, particles: int, levels: "dict[int, BatchTarget] | None" = None

@@ -16,6 +16,7 @@ from probsysid.model.model import Model
 from probsysid.model.noise import is_coloured
 from probsysid.model.problem import Problem
 from probsysid.odefilter import filter_inputs, runge_kutta
+from probsysid.odefilter.continuous_discrete import LARGEST, ContinuousDiscreteEKF
 from probsysid.odefilter.filter import SampleFilter
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
@@ -75,8 +76,18 @@ def _units(ode_filter: ODEFilter, dt: float, substeps: int) -> Float[np.ndarray,
 class RungeKutta:
     """Classical Runge-Kutta of order four, without integration error: the pilot."""
 
-    def sample_filter(self, model: Model, jump_order: int | None) -> RungeKuttaFilter:
-        return RungeKuttaFilter(model)
+    disturbed: bool = False
+    """Whether there is process noise."""
+    joint: bool = True
+    """Whether the state is then conditioned on the data."""
+
+    @classmethod
+    def of(cls, problem: Problem, solver: Solver) -> "RungeKutta":
+        """The pilot of a solver."""
+        return cls(bool(problem.process_noise), solver.conditioning == "joint")
+
+    def sample_filter(self, model: Model, jump_order: int | None) -> RungeKuttaFilter | ContinuousDiscreteEKF:
+        return ContinuousDiscreteEKF(model, self.joint) if self.disturbed else RungeKuttaFilter(model)
 
     def samples(
         self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None
@@ -85,6 +96,15 @@ class RungeKutta:
         return PackedSamples.of(jax.tree.map(lambda leaf: leaf[1 if first else 0 :], prepared))
 
 
+def why_no_pilot(problem: Problem) -> str | None:
+    """Why there is no pilot of a problem; None where there is one."""
+    if any(map(is_coloured, problem.noise.values())):
+        return "there is no cheap likelihood of a model with coloured noise"
+    if problem.process_noise and len(problem.model.physical_names) > LARGEST:
+        return f"there is no cheap likelihood of a model with process noise and more than {LARGEST} components"
+    return None
+
+
 def has_pilot(problem: Problem) -> bool:
-    """Whether a particle's motion is all that it predicts: with process noise or coloured noise it is not."""
-    return not problem.process_noise and not any(map(is_coloured, problem.noise.values()))
+    """Whether there is a cheap likelihood."""
+    return why_no_pilot(problem) is None
