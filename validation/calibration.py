@@ -6,6 +6,7 @@ Besides the parameters, the log likelihood is ranked: it reveals errors that lea
 """
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from probsysid import dist
 from probsysid.model.problem import Problem
 from validation.duffing import MODEL, SOLVER, measured, multisine
 from validation.shared import Shared
+from validation.workers import each
 
 SETS = 1280
 SAMPLES = 100
@@ -68,16 +70,26 @@ def rank_one(shared: Shared, index: int) -> dict[str, Any]:
     }
 
 
-def run(folder: Path, sets: int = SETS) -> dict[str, Any]:
+@cache
+def _shared() -> Shared:
+    return Shared(problem(), SOLVER, SAMPLER)
+
+
+def rank_index(index: int) -> dict[str, Any]:
+    """`rank_one` with the programs of this process."""
+    return rank_one(_shared(), index)
+
+
+def run(folder: Path, sets: int = SETS, cluster: ps.Cluster | None = None) -> dict[str, Any]:
     """Run all data sets without a result in the folder, and summarise."""
     folder = folder / "calibration"
     folder.mkdir(parents=True, exist_ok=True)
-    shared = Shared(problem(), SOLVER, SAMPLER)
-    for index in track(range(sets), description="calibration"):
-        path = folder / f"{index:04d}.json"
-        if not path.exists():
-            path.with_suffix(".partial").write_text(json.dumps(rank_one(shared, index)))
-            path.with_suffix(".partial").rename(path)
+    missing = [index for index in range(sets) if not (folder / f"{index:04d}.json").exists()]
+    results = each(rank_index, [(index,) for index in missing], cluster)
+    for place, result in track(results, description="calibration", total=len(missing)):
+        path = folder / f"{missing[place]:04d}.json"
+        path.with_suffix(".partial").write_text(json.dumps(result))
+        path.with_suffix(".partial").rename(path)
     return summary([json.loads((folder / f"{index:04d}.json").read_text()) for index in range(sets)])
 
 

@@ -22,8 +22,11 @@ import probsysid as ps
 from probsysid.smc import checkpoint
 from validation.duffing import MODEL, SOLVER
 from validation.nuts import INITIAL, NOISE, PRIORS, data
+from validation.workers import each
 
 KILLS = 50
+CHAIN = 10
+"""Kills of one run; runs are independent."""
 SAMPLES = 250
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -62,33 +65,27 @@ def launch(path: Path, result: Path) -> "subprocess.Popen[str]":
     )
 
 
-def run(folder: Path, kills: int = KILLS) -> dict[str, Any]:
+def run(folder: Path, kills: int = KILLS, cluster: ps.Cluster | None = None) -> dict[str, Any]:
+    """Kill runs that are resumed each time, `CHAIN` times in turn, and sum up."""
+    chains = [(seed, min(CHAIN, kills - first)) for seed, first in enumerate(range(0, kills, CHAIN))]
+    found = each(chain, chains, cluster)
+    results = [result for _, result in track(found, description="kills", total=len(chains))]
+    return {
+        name: all(r[name] for r in results) if isinstance(value, bool) else sum(r[name] for r in results)
+        for name, value in results[0].items()
+    }
+
+
+def chain(seed: int, kills: int) -> dict[str, Any]:
     """Kill, check that the checkpoint is complete and not older than the last, restart; compare the end bit by bit."""
-    moments = np.random.default_rng(0)
+    moments = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name:
         path, result = Path(name) / "run.npz", Path(name) / "result.npz"
         samples, rounds, delivered, partial = [0], 0, 0, 0
-        for _ in track(range(kills), description="kills"):
-            child = launch(path, result)
-            assert child.stdout is not None
-            child.stdout.readline()
-            seen = path.stat().st_mtime_ns if path.exists() else 0
-            limit = time.monotonic() + 300
-            # half of the kills at any time (compiling, reading), half after a new checkpoint was written
-            if moments.random() < 0.5:
-                while (
-                    child.poll() is None
-                    and time.monotonic() < limit
-                    and (not path.exists() or path.stat().st_mtime_ns == seen)
-                ):
-                    time.sleep(0.002)
-            time.sleep(moments.uniform(0, 1.0))
-            if child.poll() is None:
-                child.send_signal(signal.SIGKILL)
-                delivered += 1
-            child.wait()
-            child.stdout.close()
-            partial += len(list(Path(name).glob(".*.partial")))
+        for _ in range(kills):
+            killed, left = _strike(path, result, moments)
+            delivered += killed
+            partial += left
             if path.exists():
                 samples.append(checkpoint.unpack(path)[0].samples)
             if result.exists():  # the run ended before the kill: start a new one
@@ -108,6 +105,28 @@ def run(folder: Path, kills: int = KILLS) -> dict[str, Any]:
             "checkpoints never go back": all(b >= a or b == 0 for a, b in pairwise(samples)),
             "identical": bool(_same(result)),
         }
+
+
+def _strike(path: Path, result: Path, moments: np.random.Generator) -> tuple[bool, int]:
+    """Start a run, or resume it, and kill it: whether it was still running, and the unfinished files that it left."""
+    child = launch(path, result)
+    assert child.stdout is not None
+    child.stdout.readline()
+    seen = path.stat().st_mtime_ns if path.exists() else 0
+    limit = time.monotonic() + 300
+    # half of the kills at any time (compiling, reading), half after a new checkpoint was written
+    if moments.random() < 0.5:
+        while (
+            child.poll() is None and time.monotonic() < limit and (not path.exists() or path.stat().st_mtime_ns == seen)
+        ):
+            time.sleep(0.002)
+    time.sleep(moments.uniform(0, 1.0))
+    running = child.poll() is None
+    if running:
+        child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    return running, len(list(path.parent.glob(".*.partial")))
 
 
 @cache

@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from probsysid import Cluster, ClusterError
+from probsysid.parallel.dask_jobs import Collector
 from tests.parallel.clusters import EVERYTHING
 from validation.dask_processes import Processes
 
@@ -118,6 +121,25 @@ def test_the_loss_of_the_scheduler_is_one_sentence() -> None:
             calls = [(k,) for k in range(4)]
             with pytest.raises(ClusterError, match=f"the cluster is gone: its scheduler at {own.address}"):
                 cluster.evaluate(tell, calls, calls, keep=False)
+
+
+class Waiting(Collector):
+    """One whose scheduler never answers."""
+
+    asked = 0
+
+    def ask(self, question: Any, seconds: float) -> Any:
+        self.asked += 1
+        raise TimeoutError
+
+
+@pytest.mark.parametrize(("gone", "least", "most"), [(0.0, 1, 1), (0.7, 2, 4)])
+def test_a_scheduler_is_asked_again_until_it_counts_as_gone(gone: float, least: int, most: int) -> None:
+    client = SimpleNamespace(status="running", scheduler=SimpleNamespace(address="tcp://127.0.0.1:1"))
+    collector = Waiting(client, print, gone)
+    with pytest.raises(ClusterError, match="does not answer"):
+        collector.insist(lambda: None)
+    assert least <= collector.asked <= most
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
 from validation.honesty.methods import METHODS, SAMPLER
 from validation.honesty.problems import PROBLEMS, HonestyProblem
+from validation.workers import each
 
 SETS = 20
 MORE = {"auto": 3 * SETS, "gold": 3 * SETS}
@@ -111,6 +112,11 @@ def run_one(cell: Cell, index: int, sampler: ps.Sampler = SAMPLER) -> dict[str, 
     }
 
 
+def run_named(problem: str, method: str, steps: int, index: int) -> dict[str, Any]:
+    """`run_one` by names, for a worker."""
+    return run_one(Cell(PROBLEMS[problem], method, steps), index)
+
+
 def run(
     folder: Path,
     problems: Sequence[str] = (),
@@ -118,6 +124,7 @@ def run(
     sets: int | None = None,
     seed: int = 0,
     again: bool = False,
+    cluster: ps.Cluster | None = None,
 ) -> None:
     """Run the data sets of the cells; those in the folder are repeated only with `again`."""
     chosen = cells(problems, methods)
@@ -129,10 +136,11 @@ def run(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as progress:
         task = progress.add_task("honesty", total=len(work))
-        for cell, index in work:
-            progress.update(task, description=f"{cell.name}, data set {index}")
-            _write(_path(folder, cell, index), run_one(cell, index))
-            progress.advance(task)
+        calls = [(cell.problem.name, cell.method, cell.steps, index) for cell, index in work]
+        for place, result in each(run_named, calls, cluster):
+            cell, index = work[place]
+            _write(_path(folder, cell, index), result)
+            progress.update(task, description=f"{cell.name}, data set {index}", advance=1)
 
 
 def _order(chosen: Sequence[Cell], sets: int | None) -> Iterator[tuple[Cell, int]]:

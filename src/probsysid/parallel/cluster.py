@@ -23,7 +23,7 @@ from jax.sharding import Mesh
 
 from probsysid._internal.errors import ClusterError, ClusterWarning, InputError, first_words
 from probsysid._internal.validation import check_count, is_whole
-from probsysid.parallel.dask_jobs import Attempt, Collector, Job
+from probsysid.parallel.dask_jobs import GONE, GONE_HERE, Attempt, Collector, Job
 from probsysid.parallel.executor import FEWEST, Exchange, RemoteExecutor, Result, Task
 from probsysid.parallel.published import SHELF, digest_of
 from probsysid.parallel.threads import Threads
@@ -89,7 +89,7 @@ class Cluster(RemoteExecutor):
         elif not isinstance(address, str):
             self._owned = False
         self.client = address if not self._owned else _connected(address, as_security(security), timeout, self._say)
-        self._collector = Collector(self.client, self._say)
+        self._collector = Collector(self.client, self._say, GONE if self._process is None else GONE_HERE)
         self._finalizer = weakref.finalize(self, _close, self.client if self._owned else None, self._process)
 
     def close(self) -> None:

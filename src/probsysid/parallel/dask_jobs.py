@@ -42,6 +42,10 @@ FETCHING = 15.0
 GONE = 20.0
 """Seconds without an answer after which a scheduler counts as gone although the connection stands."""
 
+GONE_HERE = 10 * GONE
+"""The same for a scheduler on this machine: it does not hang, but may wait long for a core that many processes share.
+If it ends, the connection ends."""
+
 MOST_DEATHS = 6
 """Times that Dask may give up a task, each after the death of four workers, before the task itself is blamed."""
 
@@ -93,10 +97,12 @@ class Collector:
     Args:
         client: a `distributed.Client`.
         say: told what the user should know while the run goes on.
+        gone: seconds without an answer after which the scheduler counts as gone.
     """
 
-    def __init__(self, client: Any, say: Callable[[str], None]):
+    def __init__(self, client: Any, say: Callable[[str], None], gone: float = GONE):
         self.client = client
+        self.gone = gone
         self.address = str(client.scheduler.address)
         self.say = say
         self.suspects: frozenset[str] = frozenset()
@@ -218,7 +224,7 @@ class Collector:
 
     def insist(self, question: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """The answer of the scheduler; it is asked again after the connection was lost, until it is gone."""
-        deadline = clock.monotonic() + GONE
+        deadline = clock.monotonic() + self.gone
         while True:
             self.wait_until_connected()
             try:
