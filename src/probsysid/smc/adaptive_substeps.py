@@ -130,16 +130,20 @@ def adjust(
     level = run.level
     rejuvenations: tuple[Rejuvenation, ...] = ()
     while run.level < FINEST:
-        if trial.some is not None and loss_of_some(run, target.at(run.level + 1), trial.some) <= TOLERANCE:
-            break
+        if trial.some is not None:
+            run, estimate = loss_of_some(run, target, run.level + 1, trial.some)
+            if estimate <= TOLERANCE:
+                break
         run, finer = compute(run, target, run.level + 1)
         if loss(run, finer) <= TOLERANCE:
             break
         run, more = switch_level(run, target, finer, run.level + 1, sampler)
         rejuvenations += more
     if 0 < run.level == level:
-        if trial.some is not None and loss_of_some(run, target.at(run.level - 1), trial.some) > trial.spare:
-            return run, rejuvenations
+        if trial.some is not None:
+            run, estimate = loss_of_some(run, target, run.level - 1, trial.some)
+            if estimate > trial.spare:
+                return run, rejuvenations
         run, coarser = compute(run, target, run.level - 1)
         if loss(run, coarser) <= trial.spare:
             run, more = switch_level(run, target, coarser, run.level - 1, sampler)
@@ -149,8 +153,13 @@ def adjust(
 
 def compute(run: IBISState, target: MultilevelTarget, level: int) -> tuple[IBISState, LevelEvaluation]:
     """Evaluate the run's particles at another level; the run is returned with the work counted."""
-    work = 2.0 ** (level - run.level) * target.cost(run.samples) * run.log_likelihood.size
-    return replace(run, work=run.work + work), evaluate(run, target.at(level))
+    return with_work(run, target, level, run.log_likelihood.size), evaluate(run, target.at(level))
+
+
+def with_work(run: IBISState, target: MultilevelTarget, level: int, count: int) -> IBISState:
+    """The run with the work counted that evaluating some particles at a level takes."""
+    work = 2.0 ** (level - run.level) * target.cost(run.samples) * count
+    return replace(run, work=run.work + work)
 
 
 def evaluate(run: IBISState, target: Target) -> LevelEvaluation:
@@ -188,11 +197,12 @@ def loss(run: IBISState, other: LevelEvaluation) -> float:
     return 1.0 - float((weights @ relative) ** 2 / (weights @ relative**2))
 
 
-def loss_of_some(run: IBISState, target: Target, count: int) -> float:
-    """`loss` as estimated from draws of the run's particles."""
-    ratios = likelihood_of_some(run, target, chosen := some_particles(run, count))
-    ratios = ratios - run.log_likelihood.ravel()[chosen]
-    return 1.0 - float(effective_sample_size(ratios)) / count if np.all(np.isfinite(ratios)) else 1.0
+def loss_of_some(run: IBISState, target: MultilevelTarget, level: int, count: int) -> tuple[IBISState, float]:
+    """`loss` as estimated from draws of the run's particles; the run is returned with the work counted."""
+    chosen = some_particles(run, count)
+    ratios = likelihood_of_some(run, target.at(level), chosen) - run.log_likelihood.ravel()[chosen]
+    estimate = 1.0 - float(effective_sample_size(ratios)) / count if np.all(np.isfinite(ratios)) else 1.0
+    return with_work(run, target, level, count), estimate
 
 
 def some_particles(run: IBISState, count: int) -> Int[np.ndarray, " chosen"]:

@@ -19,6 +19,7 @@ from probsysid.smc.adaptive_substeps import (
     TOLERANCE,
     MultilevelTarget,
     Trial,
+    compute,
     evaluate,
     likelihood_of_some,
     log_ratios,
@@ -26,6 +27,7 @@ from probsysid.smc.adaptive_substeps import (
     milestone,
     some_particles,
     switch,
+    with_work,
 )
 from probsysid.smc.budget import PILOT_COST
 from probsysid.smc.ibis import IBISState, StepInfo
@@ -105,18 +107,19 @@ def _loses_what_counts(run: IBISState, target: MultilevelTarget, stop: int) -> b
     return bool(posterior[lost].sum() > NEGLIGIBLE * posterior.sum())
 
 
-def _coarsest(run: IBISState, target: MultilevelTarget) -> int:
+def _coarsest(run: IBISState, target: MultilevelTarget) -> tuple[IBISState, int]:
     """The coarsest level, up to the run's, at which the target agrees with the pilot on some of the particles; the
     pilot at a finer level, which costs little, stands for exact integration."""
     assert target.pilot is not None
     chosen = some_particles(run, SOME)
     exact = likelihood_of_some(run, target.pilot.at(run.level + 1), chosen)
     for level in range(run.level):
+        run = with_work(run, target, level, SOME)
         ratios = likelihood_of_some(run, target.at(level), chosen) - exact
         even = np.all(np.isfinite(ratios)) and effective_sample_size(ratios) >= (1 - AGREEING) * SOME
         if even and abs(ratios.mean()) <= OFFSET:
-            return level
-    return run.level
+            return run, level
+    return run, run.level
 
 
 def certify(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
@@ -125,9 +128,9 @@ def certify(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple
     if not run.pilot:
         return run, nothing
     assert target.pilot is not None
-    for level in range(_coarsest(run, target), FINEST + 1):
-        own = evaluate(run, target.at(level))
-        run = replace(run, work=run.work + 2.0 ** (level - run.level) * target.cost(run.samples) * own.likelihood.size)
+    run, coarsest = _coarsest(run, target)
+    for level in range(coarsest, FINEST + 1):
+        run, own = compute(run, target, level)
         if loss(run, own) <= UNEVEN or level == FINEST:
             break
     changed, rejuvenations = switch(run, target.pilot.at(run.level), target.at(level), own, level, sampler)
