@@ -503,3 +503,90 @@ void bouc_wen(long particles, long samples, const double *parameters, const doub
             for (int r = 0; r < BOUC_WEN_STATE; r++) store(state + r * particles, first + b * LANES, ((v *)&s[b])[r]);
     }
 }
+
+/* The pilot: classical Runge-Kutta steps, one per sample, and a Gaussian likelihood (odefilter/runge_kutta.py).  What does
+   not change in time is computed once per block, as above. */
+
+#define STAGES(slopes, size)                                                                                           \
+    v k[4][size], at[size];                                                                                            \
+    slopes(k[0], x, force[0], p);                                                                                      \
+    UNROLL for (int j = 0; j < size; j++) at[j] = x[j] + 0.5 * length * k[0][j];                                       \
+    slopes(k[1], at, halfway, p);                                                                                      \
+    UNROLL for (int j = 0; j < size; j++) at[j] = x[j] + 0.5 * length * k[1][j];                                       \
+    slopes(k[2], at, halfway, p);                                                                                      \
+    UNROLL for (int j = 0; j < size; j++) at[j] = x[j] + length * k[2][j];                                             \
+    slopes(k[3], at, force[1], p);                                                                                     \
+    UNROLL for (int j = 0; j < size; j++) x[j] += length / 6 * (k[0][j] + 2 * (k[1][j] + k[2][j]) + k[3][j]);
+
+struct constants {
+    v inverse_mass, given[6], inverse_noise, offset;
+};
+
+INLINE void prepare(struct constants *p, const double *parameters, int count, long particles, const double *noise, long i)
+{
+    p->inverse_mass = 1 / load(parameters, i);
+    for (int j = 1; j < count; j++) p->given[j - 1] = load(parameters + j * particles, i);
+    p->inverse_noise = 1 / load(noise, i);
+    p->offset = vlog(2.506628274631000502 * load(noise, i));
+}
+
+INLINE v gaussian(v miss, const struct constants *p)
+{
+    v white = miss * p->inverse_noise;
+    return 0.5 * white * white + p->offset;
+}
+
+/* c, k, k3 */
+INLINE void duffing_slopes(v *rate, const v *x, double force, const struct constants *p)
+{
+    const v *g = p->given;
+    rate[0] = x[1];
+    rate[1] = (force - g[0] * x[1] - g[1] * x[0] - g[2] * x[0] * x[0] * x[0]) * p->inverse_mass;
+}
+
+INLINE v duffing_pilot_step(v *x, double length, const double *force, double halfway, double observed,
+                            const struct constants *p)
+{
+    STAGES(duffing_slopes, 2)
+    return gaussian(observed - x[0], p);
+}
+
+/* c, k, alpha, beta, gamma, delta */
+INLINE void bouc_wen_slopes(v *rate, const v *x, double force, const struct constants *p)
+{
+    const v *g = p->given;
+    rate[0] = x[1];
+    rate[1] = (force - g[0] * x[1] - g[1] * x[0] - x[2]) * p->inverse_mass;
+    rate[2] = g[2] * x[1] - g[3] * (g[4] * absolute(x[1]) * x[2] + g[5] * x[1] * absolute(x[2]));
+}
+
+INLINE v bouc_wen_pilot_step(v *x, double length, const double *force, double halfway, double observed,
+                             const struct constants *p)
+{
+    STAGES(bouc_wen_slopes, 3)
+    bouc_wen_slopes(k[0], x, force[1], p);
+    return gaussian(observed - k[0][1], p);
+}
+
+/* force: at both ends of all intervals, (samples + 1);  halfway: in their middle;  state: physical components. */
+#define PILOT(name, size, count)                                                                                       \
+    void name(long particles, long samples, const double *parameters, const double *noise, const double *length,       \
+              const double *force, const double *halfway, const double *observed, double *state, double *energies)     \
+    {                                                                                                                  \
+        for (long first = 0; first < particles; first += PARTICLES) {                                                  \
+            v x[VECTORS][size];                                                                                        \
+            struct constants p[VECTORS];                                                                               \
+            for (int b = 0; b < VECTORS; b++) {                                                                        \
+                prepare(&p[b], parameters, count, particles, noise, first + b * LANES);                                \
+                for (int r = 0; r < size; r++) x[b][r] = load(state + r * particles, first + b * LANES);               \
+            }                                                                                                          \
+            for (long k = 0; k < samples; k++)                                                                         \
+                for (int b = 0; b < VECTORS; b++) {                                                                    \
+                    v energy = name##_step(x[b], *length, force + k, halfway[k], observed[k], &p[b]);                  \
+                    store(energies + k * particles, first + b * LANES, energy);                                        \
+                }                                                                                                      \
+        }                                                                                                              \
+    }
+
+PILOT(duffing_pilot, 2, 4)
+PILOT(bouc_wen_pilot, 3, 7)

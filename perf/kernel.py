@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +42,9 @@ from probsysid.odefilter.arrays.step import as_array_filter
 from probsysid.odefilter.filter import VectorisedFilter, map_blocks
 from probsysid.odefilter.filter_inputs import prepare
 from probsysid.odefilter.packed_samples import PackedSamples
+from probsysid.odefilter.runge_kutta import RungeKuttaFilter
+from probsysid.odefilter.runge_kutta import prepare as prepare_pilot
+from probsysid.odefilter.solver import LOCAL
 
 HERE = Path(__file__).resolve().parent
 STEPS = SAMPLES - 1
@@ -122,6 +126,8 @@ class Ours:
     energies: np.ndarray
     """Of all later samples: (step, particle)."""
     compile_seconds: float
+    model: ps.Model
+    record: ps.Record
 
     @property
     def count(self) -> int:
@@ -153,7 +159,28 @@ def our_filter(
     energies = np.asarray(energies)[:-1]
     if not np.all(np.isfinite(energies)):
         raise SystemExit(f"{problem.name}: {np.mean(~np.isfinite(energies)):.1%} of our energies are not finite.")
-    return Ours(problem, filter, particles, samples, filter.advance, np.array(packed), energies, seconds)
+    start = np.array(packed)
+    return Ours(problem, filter, particles, samples, filter.advance, start, energies, seconds, model, record)
+
+
+def our_pilot(problem: Problem, data: Data, ours: Ours) -> Ours:
+    """The Runge-Kutta likelihood of the same model, record and particles, with one step per sample."""
+    filter = VectorisedFilter(RungeKuttaFilter(ours.model))
+    samples = jax.device_put(PackedSamples.of(prepare_pilot(ours.record, ours.model, 1)))
+    begin = time.process_time()
+    packed, _ = filter.start(ours.particles, samples)
+    _, energies = jax.block_until_ready(filter.advance(packed, ours.particles, samples, 1, len(data.outputs)))
+    seconds = time.process_time() - begin
+    start, energies = np.array(packed), np.asarray(energies)[:-1]
+    return replace(
+        ours,
+        filter=filter,
+        samples=samples,
+        advance=filter.advance,
+        start=start,
+        energies=energies,
+        compile_seconds=seconds,
+    )
 
 
 def _particles(problem: Problem, data: Data, initial_sd: float) -> Particle:
@@ -166,9 +193,9 @@ def _particles(problem: Problem, data: Data, initial_sd: float) -> Particle:
     )
 
 
-def our_kernel(ours: Ours) -> Kernel:
+def our_kernel(ours: Ours, name: str = "ours") -> Kernel:
     arguments = (jnp.asarray(ours.start), ours.particles, ours.samples, 1, 1 + ours.steps)
-    return Kernel(ours.problem.name, "ours", timed(lambda: ours.advance(*arguments)), 5, ours.count, ours.steps)
+    return Kernel(ours.problem.name, name, timed(lambda: ours.advance(*arguments)), 5, ours.count, ours.steps)
 
 
 # Plain Runge-Kutta: the likelihood without integration error
@@ -256,6 +283,38 @@ def c_kernel(ours: Ours, name: str, library: ctypes.CDLL) -> tuple[Kernel, float
     return Kernel(problem.name, f"c, {name}", run, repeats=5, particles=count), difference(energies, ours.energies)
 
 
+def c_pilot(pilot: Ours, data: Data, name: str, library: ctypes.CDLL) -> tuple[Kernel, float]:
+    """The pilot in C, and the largest difference of its energies from ours."""
+    problem, count = pilot.problem, pilot.count
+    energies, begun = np.zeros((STEPS, count)), pilot.start[:-2]
+    inputs = [
+        np.stack([np.asarray(pilot.particles.parameters[name]) for name in problem.parameters]),
+        np.asarray(pilot.particles.noise[0]),
+        np.array([problem.dt]),
+        data.inputs[:, 0],
+        # as the record has it: linear between samples, or as a function of time
+        np.asarray(pilot.record.input_grid(2))[1:, 0, 0],
+        data.outputs[1:],
+        begun,
+        energies,
+    ]
+    inputs = [np.ascontiguousarray(array, dtype=float) for array in inputs]
+    assert inputs[-1] is energies
+    function = getattr(library, f"{problem.name}_pilot")
+    function.restype = None
+    arguments = [ctypes.c_long(count), ctypes.c_long(STEPS), *(ctypes.c_void_p(a.ctypes.data) for a in inputs)]
+
+    def run() -> float:
+        begin = time.process_time()
+        function(*arguments)
+        return time.process_time() - begin
+
+    run.inputs = inputs  # type: ignore[attr-defined]  # keeps the arrays alive
+    run()
+    kernel = Kernel(problem.name, f"c pilot, {name}", run, repeats=5, particles=count)
+    return kernel, difference(energies, pilot.energies)
+
+
 def difference(energies: Any, reference: Any) -> float:
     return float(np.max(np.abs(energies - reference) / np.maximum(np.abs(reference), 1)))
 
@@ -337,7 +396,10 @@ def measure(rounds: int, with_peers: bool) -> dict[str, Any]:
             ours = our_filter(problem, data)
             results[problem.name] = {"compile_seconds": ours.compile_seconds, "block": ours.filter.block}
             kernels += [our_kernel(ours), runge_kutta_kernel(ours, data)]
-            kernels += _checked_c(ours, libraries, results[problem.name])
+            kernels += _checked_c(problem, partial(c_kernel, ours), libraries, results[problem.name])
+            pilot = our_pilot(problem, data, ours)
+            kernels += [our_kernel(our_filter(problem, data, LOCAL), "defaults"), our_kernel(pilot, "pilot")]
+            kernels += _checked_c(problem, partial(c_pilot, pilot, data), libraries, {})
             if peers is not None:
                 fixed = our_filter(problem, data, ps.Fixed(problem.diffusion), initial_sd=0.0)
                 found = [peers.kernel(problem, name, fixed, PARTICLES, STEPS) for name in PEERS]
@@ -388,7 +450,7 @@ def measure_sizes(rounds: int, with_peers: bool) -> list[dict[str, Any]]:
             row |= {"particles": count, "compile_seconds": ours.compile_seconds}
             kernels = [our_kernel(ours), runge_kutta_kernel(ours, data)]
             if usual and problem.name in C_STATE:
-                kernels += _checked_c(ours, libraries, row)
+                kernels += _checked_c(chosen, partial(c_kernel, ours), libraries, row)
             if peers is not None:
                 kernels += _peers_of_size(peers, chosen, count)
             for k in range(rounds):
@@ -413,12 +475,17 @@ def _peers_of_size(peers: Peers, problem: Problem, particles: int) -> list[Kerne
     return [kernel for kernel in found if kernel is not None]
 
 
-def _checked_c(ours: Ours, libraries: dict[str, ctypes.CDLL], result: dict[str, Any]) -> list[Kernel]:
+def _checked_c(
+    problem: Problem,
+    make: Callable[[str, ctypes.CDLL], tuple[Kernel, float]],
+    libraries: dict[str, ctypes.CDLL],
+    result: dict[str, Any],
+) -> list[Kernel]:
     kernels, errors = [], []
     for name, library in libraries.items():
-        kernel, error = c_kernel(ours, name, library)
+        kernel, error = make(name, library)
         if not error <= RELATIVE_ERROR:
-            raise SystemExit(f"{ours.problem.name}: energies of C ({name}) differ from ours by {error:.1e} relative.")
+            raise SystemExit(f"{problem.name}: energies of C ({name}) differ from ours by {error:.1e} relative.")
         kernels.append(kernel)
         errors.append(error)
     result["c_relative_error"] = max(errors, default=None)
@@ -430,7 +497,9 @@ def _collect(result: dict[str, Any], nanoseconds: dict[str, float]) -> None:
     fastest = min(variants, key=variants.__getitem__, default=None)
     result["c"] = variants.get(fastest)
     result["c_variants"] = variants
-    for name in ("ours", "rk4", *PEERS):
+    pilots = [value for name, value in nanoseconds.items() if name.startswith("c pilot, ")]
+    result["c_pilot"] = min(pilots, default=None)
+    for name in ("ours", "rk4", "defaults", "pilot", *PEERS):
         result[name] = nanoseconds.get(name)
     result.update(particles=PARTICLES, samples=STEPS)
 
@@ -462,7 +531,10 @@ def _cpu_model() -> str:
 ROWS = (
     ("ours", "ours"),
     ("c", "C, the same algebra"),
+    ("defaults", "ours, local diffusion"),
     ("rk4", "RK4, no integration error"),
+    ("pilot", "the pilot"),
+    ("c_pilot", "C, the pilot"),
     ("probdiffeq", "probdiffeq, dense TS1"),
     ("rodeo", "rodeo, square root"),
     ("probdiffeq_without_data", "probdiffeq, ODE alone"),
@@ -486,7 +558,9 @@ def show(results: dict[str, Any]) -> None:
     for problem in PROBLEMS:
         result = results[problem.name]
         ratio = "-" if result["c"] is None else f"{result['ours'] / result['c']:.2f}"
+        pilot = "-" if result["c_pilot"] is None else f"{result['pilot'] / result['c_pilot']:.2f}"
         console.print(f"{problem.name}: ours / C = {ratio}, ours compiles in {result['compile_seconds']:.1f} s")
+        console.print(f"{problem.name}: pilot / C = {pilot}")
     machine = results["environment"]
     console.print(machine["cpu"], machine["versions"])
 

@@ -1,14 +1,17 @@
-"""Bayesian identification of nonlinear ODE models from sampled data, with the integration error counted in."""
+"""Bayesian identification of nonlinear ODE models from sampled data, with the integration error counted in.
 
-from probsysid._internal import interrupts
+Public names are imported when they are first used: `import probsysid` takes 0.03 s, not 1.5
+(docs/decisions.md).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from probsysid._internal import interrupts, jax_import
 
 interrupts.end_quietly_while_importing()
+jax_import.configure_jax()
 
-from probsysid._internal import jax_setup  # noqa: E402
-
-jax_setup.configure()
-
-from probsysid import dist  # noqa: E402
 from probsysid._internal.errors import (  # noqa: E402
     ClusterError,
     ClusterWarning,
@@ -18,20 +21,46 @@ from probsysid._internal.errors import (  # noqa: E402
     SamplingWarning,
 )
 from probsysid._version import __version__  # noqa: E402
-from probsysid.data.record import Record  # noqa: E402
-from probsysid.inference.identify import identify  # noqa: E402
-from probsysid.inference.online import Identifier  # noqa: E402
-from probsysid.inference.solve import Solution, solve  # noqa: E402
-from probsysid.model.model import Model  # noqa: E402
-from probsysid.model.noise import Noise  # noqa: E402
-from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE  # noqa: E402
-from probsysid.odefilter.linearise import EKF0, EKF1  # noqa: E402
-from probsysid.odefilter.solver import Solver  # noqa: E402
-from probsysid.parallel.cluster import Cluster  # noqa: E402
-from probsysid.parallel.threads import Threads  # noqa: E402
-from probsysid.posterior.map import find_map  # noqa: E402
-from probsysid.posterior.posterior import Posterior  # noqa: E402
-from probsysid.smc.options import Sampler  # noqa: E402
+
+if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run time
+    from probsysid import dist
+    from probsysid.data.record import Record
+    from probsysid.inference.identify import identify
+    from probsysid.inference.online import Identifier
+    from probsysid.inference.solve import Solution, solve
+    from probsysid.model.model import Model
+    from probsysid.model.noise import Noise
+    from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
+    from probsysid.odefilter.linearise import EKF0, EKF1
+    from probsysid.odefilter.solver import Solver
+    from probsysid.parallel.cluster import Cluster
+    from probsysid.parallel.threads import Threads
+    from probsysid.posterior.map import find_map
+    from probsysid.posterior.posterior import Posterior
+    from probsysid.smc.options import Sampler
+
+LATE = {
+    "EKF0": "odefilter.linearise",
+    "EKF1": "odefilter.linearise",
+    "Cluster": "parallel.cluster",
+    "Dynamic": "odefilter.diffusion",
+    "Fixed": "odefilter.diffusion",
+    "Identifier": "inference.online",
+    "Model": "model.model",
+    "Noise": "model.noise",
+    "Posterior": "posterior.posterior",
+    "QuasiMLE": "odefilter.diffusion",
+    "Record": "data.record",
+    "Sampler": "smc.options",
+    "Solution": "inference.solve",
+    "Solver": "odefilter.solver",
+    "Threads": "parallel.threads",
+    "dist": "dist",
+    "find_map": "posterior.map",
+    "identify": "inference.identify",
+    "solve": "inference.solve",
+}
+"""Public names, with the modules that define them."""
 
 __all__ = [
     "EKF0",
@@ -61,3 +90,16 @@ __all__ = [
     "identify",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{LATE[name]}")
+    value = module if name == "dist" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

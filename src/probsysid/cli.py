@@ -10,7 +10,6 @@ import typer
 from probsysid import __version__
 from probsysid._internal.errors import ClusterError, InputError, SamplingError
 from probsysid._internal.files import UNWRITTEN, unwritten
-from probsysid._internal.interrupts import restore_after_importing
 from probsysid.benchmarks import commands as benchmarks
 from probsysid.study import commands
 from probsysid.study.cluster_option import UNREACHABLE
@@ -52,7 +51,6 @@ def main() -> None:
     `OSError`, such as a full disk, and a `ClusterError` with code 3."""
     # arviz 0.23 announces its successor on the first import of each day, during a fit.
     warnings.filterwarnings("ignore", message=r"\s*ArviZ is undergoing", category=FutureWarning)
-    restore_after_importing()
     for stream in (sys.stdout, sys.stderr):  # a terminal without Greek letters must not end a run
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

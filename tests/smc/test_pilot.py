@@ -146,6 +146,24 @@ def test_the_run_on_the_pilot_is_counted_and_metered_at_its_price() -> None:
     assert budget.spent < alone.work / 2
 
 
+@dataclass
+class Levels(Kind):
+    """Wrong at the two coarsest levels: in the posterior at one, in the evidence alone at the next."""
+
+    def at(self, level: int) -> Any:
+        exact, wrong = super().at(level), skewed(0.5).target()
+        shifted = replace(exact, energy=lambda theta, sample: exact.energy(theta, sample) + 0.5 / SAMPLES)
+        return (wrong, shifted, exact)[min(level, 2)]
+
+
+def test_the_coarsest_level_that_agrees_is_certified() -> None:
+    """Neither one that agrees in the evidence only, nor one that agrees in the posterior only."""
+    target = Levels(**vars(EXACT.target()), pilot=kind(EXACT))
+    runs = [finish(target, seed)[0] for seed in range(SEEDS)]
+    assert {run.level for run in runs} == {2}
+    assert_exact(runs, EXACT.exact)
+
+
 def test_a_certified_run_stays_as_it_is() -> None:
     run, _, _ = finish(piloted(0.005), 0)
     again, step = pilot.certify(run, piloted(0.005), SAMPLER)

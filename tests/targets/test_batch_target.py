@@ -34,6 +34,26 @@ def test_likelihoods_are_those_of_one_call_after_the_other(target: BatchTarget, 
     np.testing.assert_array_equal(lost, (np.arange(16) == 3) & (stop > 1))  # the first sample does not feel the mass
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_few_particles_need_no_program_of_their_own(cores: int) -> None:
+    """They take the places of as many as usual, of which only theirs are computed: by the same program, to the bit."""
+    options = duffing.options()
+    problem = Problem.make(duffing.model, options["priors"], options["noise"], [options["initial"]], None)
+    usual = BatchTarget(problem, duffing.SOLVER, [duffing.measure(40)], 128, Threads(cores, fewest=16))
+    theta = np.array(usual.sample_prior(jax.random.key(0), 128))
+    state, likelihood, energy = usual.sweep(theta, 40)
+    programs = usual.filters[0].programs
+    for count in (1, 3, 40):
+        some, some_likelihood, some_energy = usual.sweep(theta[:, :count], 40)
+        np.testing.assert_array_equal(some, np.asarray(state)[:, :count])
+        np.testing.assert_array_equal(some_likelihood, likelihood[:count])
+        np.testing.assert_array_equal(some_energy, energy[:count])
+    weights = np.where(np.arange(128) < 40, 1 / 40, 0.0)
+    (all_errors,), (errors,) = usual.one_step_errors(theta, weights), usual.one_step_errors(theta[:, :40], weights[:40])
+    np.testing.assert_allclose(errors, all_errors, rtol=1e-12)
+    assert usual.filters[0].programs == programs
+
+
 def test_errors_on_each_record_are_its_own(target: BatchTarget) -> None:
     """The second record is the beginning of the first, and starts as it does: so do its errors."""
     names = list(target.problem.space.names)

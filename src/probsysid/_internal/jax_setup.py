@@ -1,4 +1,4 @@
-"""Process-wide settings that probsysid needs from JAX, made once at import.
+"""Process-wide settings that probsysid needs from JAX, made when this module is imported (`jax_import`).
 
 Double precision is not optional: a filter over thousands of samples in single precision is garbage.
 
@@ -220,3 +220,6 @@ def _wanted_devices() -> int:
         f"the environment variable {DEVICES} is {given!r}, not a whole number above 0; {cores} is taken.", stacklevel=2
     )
     return cores
+
+
+configure()

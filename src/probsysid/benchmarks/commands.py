@@ -1,4 +1,7 @@
-"""The commands `probsysid benchmark` and `probsysid data`."""
+"""The commands `probsysid benchmark` and `probsysid data`.
+
+They import what they need when they run, so that `probsysid --help` is there at once.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -6,9 +9,7 @@ from typing import Annotated
 
 import typer
 
-from probsysid._internal.validation import choose
-from probsysid.benchmarks.batch import ALL, BatchOptions, run_batch
-from probsysid.benchmarks.data import SOURCES, VARIABLE, download
+from probsysid._internal.interrupts import restore_after_importing
 from probsysid.study.cluster_option import ClusterOption, TlsCa, TlsCert, TlsKey, opened
 
 
@@ -35,7 +36,7 @@ def benchmark(
     model: Annotated[str | None, typer.Option(help="a model of the case; the paper's if not given")] = None,
     particles: Annotated[int | None, typer.Option(help="how many; the case's own number if not given")] = None,
     seed: Annotated[int, typer.Option(help="every random decision of the sampler follows from it")] = 0,
-    data: Annotated[Path | None, typer.Option(help=f"folder with the data; else {VARIABLE}, else the cache")] = None,
+    data: Annotated[Path | None, typer.Option(help="folder with the data; else PROBSYSID_DATA, else the cache")] = None,
     out: Annotated[Path, typer.Option(help="folder for posteriors, figures and reports")] = Path("benchmarks"),
     json: Annotated[Path | None, typer.Option(help="file for the figures; a list if all cases run")] = None,
     again: Annotated[
@@ -47,12 +48,20 @@ def benchmark(
     tls_key: TlsKey = None,
 ) -> None:
     """Reproduce a published case study and score it against the paper, the limit and a trivial baseline."""
+    from probsysid.benchmarks.batch import BatchOptions, run_batch
+
+    restore_after_importing()
     with opened(cluster, tls_ca, tls_cert, tls_key, partial(typer.echo, err=True)) as workers:
         run_batch(case, method, model, BatchOptions(particles, seed, data, out, json, again, workers))
 
 
 def data(name: Annotated[str, typer.Argument(help="bouc-wen, silverbox, emps, pendulum, tanks, or all")]) -> None:
     """Download a benchmark's files into the cache (or PROBSYSID_DATA), check them, and say whom to cite."""
+    from probsysid._internal.validation import choose
+    from probsysid.benchmarks.batch import ALL
+    from probsysid.benchmarks.data import SOURCES, download
+
+    restore_after_importing()
     if name != ALL:
         choose("benchmark", name, {**SOURCES, ALL: None})
     for source in SOURCES.values() if name == ALL else [SOURCES[name.lower().replace("_", "-")]]:

@@ -37,9 +37,15 @@ from probsysid.parallel.executor import Executor
 from probsysid.parallel.stoppable import stoppable
 from probsysid.posterior.diagnostics.advice import find_doubts
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
-from probsysid.posterior.diagnostics.solver_check import SolverCheck, assess_given, at_level, refine_until_adequate
+from probsysid.posterior.diagnostics.solver_check import (
+    SolverCheck,
+    assess_given,
+    at_level,
+    compare_with_pilot,
+    refine_until_adequate,
+)
 from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_process_noise
-from probsysid.posterior.draws import scalars
+from probsysid.posterior.draws import scalars, some_draws
 from probsysid.posterior.posterior import Posterior
 from probsysid.smc import adaptive_substeps, ibis, pilot
 from probsysid.smc import checkpoint as disk
@@ -236,7 +242,7 @@ def _recovered(
 
 def _one_step_errors(run: IBISState, target: BatchTarget) -> tuple[np.ndarray, ...]:
     target = target.at(run.level) if target.adaptive else target
-    return target.one_step_errors(run.flat_theta, run.normalised_weights)
+    return target.one_step_errors(*some_draws(run.flat_theta, run.normalised_weights))
 
 
 def _values(problem: Problem, theta: np.ndarray) -> dict[str, np.ndarray]:
@@ -260,18 +266,25 @@ def _adequate(
     def values(run: IBISState) -> dict[str, np.ndarray]:
         return _values(problem, run.flat_theta)
 
-    adjusted, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values, budget)
-    nothing = StepInfo(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
-    history.add(adaptive_substeps.with_change(nothing, run, adjusted, rejuvenations))
-    differences = {"integration": adaptive_substeps.log_ratios(adjusted, finer).ravel()}
-    theta = adjusted.flat_theta
+    quick = compare_with_pilot(run, target, values(run))
+    if quick is not None:
+        found, chosen, weights, ratios = quick
+    else:
+        before = run
+        run, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values, budget)
+        nothing = StepInfo(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
+        history.add(adaptive_substeps.with_change(nothing, before, run, rejuvenations))
+        ratios, weights = adaptive_substeps.log_ratios(run, finer).ravel(), run.normalised_weights
+        chosen = np.arange(len(weights))
+    differences, theta = {"integration": ratios}, run.flat_theta[:, chosen]
     if problem.process_noise:
         plain, rest = without_process_noise(problem, theta)
-        solver = at_level(target.solver, adjusted.level)
+        solver = at_level(target.solver, run.level)
         without = log_likelihood(plain, solver, target.records, rest, target.executor)
-        differences["model error"] = without - adjusted.log_likelihood.ravel()
-    shares = decompose(theta, adjusted.normalised_weights, values(adjusted), differences)
-    return adjusted, _Checks(found, shares.to_dict(orient="index"))
+        differences["model error"] = without - run.log_likelihood.ravel()[chosen]
+    some = {name: value[chosen] for name, value in values(run).items()}
+    shares = decompose(theta, weights, some, differences)
+    return run, _Checks(found, shares.to_dict(orient="index"))
 
 
 class _Checkpoint(NamedTuple):

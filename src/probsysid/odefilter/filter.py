@@ -109,15 +109,25 @@ class VectorisedFilter:
         return ShardedFunction(self._start, self.executor)
 
     def advance(
-        self, packed: Packed, particles: Particle, samples: PackedSamples, first: int, last: int, watched: int = ENERGY
+        self,
+        packed: Packed,
+        particles: Particle,
+        samples: PackedSamples,
+        first: int,
+        last: int,
+        watched: int = ENERGY,
+        active: int | None = None,
     ) -> tuple[Packed, Float[Array, "row particle"]]:
         """State after samples first..last-1 of the chunk, and their energies in the first rows.  The state is right for
         any range, the energies for ranges of up to `rows` samples.
 
         Watching an output returns its one-step prediction errors in place of the energies: in units of their standard
         deviation, zero where nothing was measured.  The sums of energies in the state are then meaningless.
+
+        Only the first `active` particles are computed, or somewhat more; the results of the others are meaningless.
         """
-        return self._program((packed, particles), (samples, first, last, watched))
+        active = packed.shape[-1] if active is None else active
+        return self._program((packed, particles), (samples, first, last, watched, active))
 
     @cached_property
     def _program(self) -> ShardedFunction:
@@ -174,7 +184,14 @@ class VectorisedFilter:
         return over_particles(first)(particles)
 
     def _advance(
-        self, packed: Packed, particles: Particle, samples: PackedSamples, first: Any, last: Any, watched: Any
+        self,
+        packed: Packed,
+        particles: Particle,
+        samples: PackedSamples,
+        first: Any,
+        last: Any,
+        watched: Any,
+        active: Any,
     ) -> tuple[Packed, Float[Array, "sample particle"]]:
         pattern, template = self._structure(particles, samples)
         rows = self.rows or len(samples)
@@ -199,7 +216,7 @@ class VectorisedFilter:
             state, total, newest, energies = lax.fori_loop(first, last, body, begun)
             return jnp.concatenate([self.ode_filter.pack(state, template), total[None], newest[None]]), energies
 
-        return map_blocks(block, (packed, particles), self.block)
+        return map_blocks(block, (packed, particles), self.block, active)
 
     # The state's structure
 
@@ -246,8 +263,10 @@ def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.vmap(function, in_axes=-1, out_axes=-1)
 
 
-def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int) -> Any:
+def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int, active: Any = None) -> Any:
     """Apply a function of (..., particle) arrays block by block and concatenate the results on the last axis.
+
+    With `active`, only the blocks of that many first particles; the results of the others are zero.
 
     Results are written in place: `lax.map` would stack the blocks and transpose them afterwards.
     """
@@ -271,6 +290,8 @@ def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int) -> An
     filled = jax.tree.map(padded, arguments)
     shapes = jax.eval_shape(lambda: once(part(0)))
     empty = jax.tree.map(lambda leaf: jnp.zeros((*leaf.shape[:-1], blocks * block), leaf.dtype), shapes)
+    if active is not None:
+        blocks = jnp.minimum(blocks, (active + block - 1) // block)
     return jax.tree.map(lambda leaf: leaf[..., :count], lax.fori_loop(0, blocks, body, empty))
 
 

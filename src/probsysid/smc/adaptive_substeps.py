@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from probsysid._internal.errors import SamplingError
 from probsysid._internal.statistics import effective_sample_size
@@ -25,6 +25,7 @@ from probsysid.smc import weights as w
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
 from probsysid.smc.rejuvenate import Rejuvenation
+from probsysid.smc.resampling import Systematic
 from probsysid.smc.target import Target, sweep_by_advance
 
 FIRST = 3
@@ -70,7 +71,18 @@ def first_level(target: MultilevelTarget) -> int:
     return FIRST if target.adaptive else 0
 
 
-def forward(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
+class Trial(NamedTuple):
+    """How levels are tried."""
+
+    spare: float = SPARE
+    """Loss up to which the coarser level is taken."""
+    some: int | None = None
+    """How many particles are tried before all of them; None for all at once."""
+
+
+def forward(
+    run: IBISState, target: MultilevelTarget, sampler: Sampler, trial: Trial = Trial()
+) -> tuple[IBISState, StepInfo]:
     """`ibis.step` at the run's level, followed by an adjustment of the level where one is due."""
     if not target.adaptive:
         return ibis.step(run, target, sampler)
@@ -84,7 +96,7 @@ def forward(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple
         return _retreat(run, target, sampler)
     if after.samples < stop:
         return after, step
-    adjusted, rejuvenations = adjust(after, target, sampler)
+    adjusted, rejuvenations = adjust(after, target, sampler, trial)
     return adjusted, with_change(step, after, adjusted, rejuvenations)
 
 
@@ -111,19 +123,29 @@ def milestone(samples: int) -> int:
     return max(2, 1 << samples.bit_length())
 
 
-def adjust(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, tuple[Rejuvenation, ...]]:
+def adjust(
+    run: IBISState, target: MultilevelTarget, sampler: Sampler, trial: Trial = Trial()
+) -> tuple[IBISState, tuple[Rejuvenation, ...]]:
     """The run at an adequate level: as many levels finer as needed, or one coarser."""
     level = run.level
     rejuvenations: tuple[Rejuvenation, ...] = ()
     while run.level < FINEST:
+        if trial.some is not None:
+            run, estimate = loss_of_some(run, target, run.level + 1, trial.some)
+            if estimate <= TOLERANCE:
+                break
         run, finer = compute(run, target, run.level + 1)
         if loss(run, finer) <= TOLERANCE:
             break
         run, more = switch_level(run, target, finer, run.level + 1, sampler)
         rejuvenations += more
     if 0 < run.level == level:
+        if trial.some is not None:
+            run, estimate = loss_of_some(run, target, run.level - 1, trial.some)
+            if estimate > trial.spare:
+                return run, rejuvenations
         run, coarser = compute(run, target, run.level - 1)
-        if loss(run, coarser) <= SPARE:
+        if loss(run, coarser) <= trial.spare:
             run, more = switch_level(run, target, coarser, run.level - 1, sampler)
             rejuvenations += more
     return run, rejuvenations
@@ -131,8 +153,13 @@ def adjust(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[
 
 def compute(run: IBISState, target: MultilevelTarget, level: int) -> tuple[IBISState, LevelEvaluation]:
     """Evaluate the run's particles at another level; the run is returned with the work counted."""
-    work = 2.0 ** (level - run.level) * target.cost(run.samples) * run.log_likelihood.size
-    return replace(run, work=run.work + work), evaluate(run, target.at(level))
+    return with_work(run, target, level, run.log_likelihood.size), evaluate(run, target.at(level))
+
+
+def with_work(run: IBISState, target: MultilevelTarget, level: int, count: int) -> IBISState:
+    """The run with the work counted that evaluating some particles at a level takes."""
+    work = 2.0 ** (level - run.level) * target.cost(run.samples) * count
+    return replace(run, work=run.work + work)
 
 
 def evaluate(run: IBISState, target: Target) -> LevelEvaluation:
@@ -168,6 +195,28 @@ def loss(run: IBISState, other: LevelEvaluation) -> float:
         return 1.0
     relative = np.exp(np.where(alive, ratios, -np.inf) - ratios[alive].max())
     return 1.0 - float((weights @ relative) ** 2 / (weights @ relative**2))
+
+
+def loss_of_some(run: IBISState, target: MultilevelTarget, level: int, count: int) -> tuple[IBISState, float]:
+    """`loss` as estimated from draws of the run's particles; the run is returned with the work counted."""
+    chosen = some_particles(run, count)
+    ratios = likelihood_of_some(run, target.at(level), chosen) - run.log_likelihood.ravel()[chosen]
+    estimate = 1.0 - float(effective_sample_size(ratios)) / count if np.all(np.isfinite(ratios)) else 1.0
+    return with_work(run, target, level, count), estimate
+
+
+def some_particles(run: IBISState, count: int) -> Int[np.ndarray, " chosen"]:
+    """Equally weighted draws of a run's particles."""
+    return Systematic()(np.random.default_rng([run.seed, run.samples, 12]), run.normalised_weights, count)
+
+
+def likelihood_of_some(
+    run: IBISState, target: Target, chosen: Int[np.ndarray, " chosen"]
+) -> Float[np.ndarray, " chosen"]:
+    """Their log likelihoods by a target."""
+    _, likelihood, energy = target.sweep(run.flat_theta[:, chosen], run.samples)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(likelihood - energy)
 
 
 def switch_level(

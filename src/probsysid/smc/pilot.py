@@ -12,16 +12,22 @@ from dataclasses import replace
 import numpy as np
 
 from probsysid._internal.errors import SamplingError
+from probsysid._internal.statistics import effective_sample_size
 from probsysid.smc import adaptive_substeps
 from probsysid.smc.adaptive_substeps import (
     FINEST,
     TOLERANCE,
     MultilevelTarget,
+    Trial,
+    compute,
     evaluate,
+    likelihood_of_some,
     log_ratios,
     loss,
     milestone,
+    some_particles,
     switch,
+    with_work,
 )
 from probsysid.smc.budget import PILOT_COST
 from probsysid.smc.ibis import IBISState, StepInfo
@@ -29,6 +35,16 @@ from probsysid.smc.options import Sampler
 
 NEGLIGIBLE = 1e-3
 """Share of the posterior that the pilot may lose."""
+
+SOME = 128
+"""Particles on which levels are tried, for an eighth of the price of all."""
+
+AGREEING = 0.01
+"""Loss of effective sample size up to which a level of the target agrees with the pilot, or a coarser one of the pilot
+with its present one: means differ by at most a tenth of a standard deviation."""
+
+OFFSET = 0.1
+"""Mean difference of the log likelihoods up to which it does: the log evidence differs by so much."""
 
 UNEVEN = 0.3
 """Fraction of the effective sample size beyond which a finer level of the target is tried before particles are moved:
@@ -69,7 +85,7 @@ def _on_pilot(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tup
     """A step on the pilot, or back to the target where the pilot fails."""
     assert target.pilot is not None
     try:
-        after, step = adaptive_substeps.forward(run, target.pilot, sampler)
+        after, step = adaptive_substeps.forward(run, target.pilot, sampler, Trial(AGREEING, SOME))
     except SamplingError:  # where the target fails, too, it will say so
         return certify(run, target, sampler)
     if after.lost > run.lost and _loses_what_counts(run, target, after.samples):
@@ -91,15 +107,30 @@ def _loses_what_counts(run: IBISState, target: MultilevelTarget, stop: int) -> b
     return bool(posterior[lost].sum() > NEGLIGIBLE * posterior.sum())
 
 
+def _coarsest(run: IBISState, target: MultilevelTarget) -> tuple[IBISState, int]:
+    """The coarsest level, up to the run's, at which the target agrees with the pilot on some of the particles; the
+    pilot at a finer level, which costs little, stands for exact integration."""
+    assert target.pilot is not None
+    chosen = some_particles(run, SOME)
+    exact = likelihood_of_some(run, target.pilot.at(run.level + 1), chosen)
+    for level in range(run.level):
+        run = with_work(run, target, level, SOME)
+        ratios = likelihood_of_some(run, target.at(level), chosen) - exact
+        even = np.all(np.isfinite(ratios)) and effective_sample_size(ratios) >= (1 - AGREEING) * SOME
+        if even and abs(ratios.mean()) <= OFFSET:
+            return run, level
+    return run, run.level
+
+
 def certify(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
     """The run on the target itself.  Raises a `SamplingError` where the target loses all particles."""
     nothing = StepInfo(np.empty((0, run.islands)), np.empty((0, run.islands)))
     if not run.pilot:
         return run, nothing
     assert target.pilot is not None
-    for level in range(run.level, FINEST + 1):
-        own = evaluate(run, target.at(level))
-        run = replace(run, work=run.work + 2.0 ** (level - run.level) * target.cost(run.samples) * own.likelihood.size)
+    run, coarsest = _coarsest(run, target)
+    for level in range(coarsest, FINEST + 1):
+        run, own = compute(run, target, level)
         if loss(run, own) <= UNEVEN or level == FINEST:
             break
     changed, rejuvenations = switch(run, target.pilot.at(run.level), target.at(level), own, level, sampler)

@@ -4,12 +4,14 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from probsysid._internal.errors import InputError
-from probsysid.parallel.cluster import Cluster, parse_option
+
+if TYPE_CHECKING:
+    from probsysid.parallel.cluster import Cluster
 
 UNREACHABLE = 3
 """Exit code of a command whose cluster is lost; what was done so far is kept."""
@@ -36,7 +38,7 @@ def opened(
     say: Callable[[str], None],
     *,
     quiet: bool = False,
-) -> Iterator[Cluster | None]:
+) -> "Iterator[Cluster | None]":
     """The cluster that the options name, or none; `say` is told its dashboard, unless `quiet`, and warnings."""
     given = {name: path for name, path in {"ca": ca, "cert": cert, "key": key}.items() if path is not None}
     if text is None:
@@ -44,6 +46,8 @@ def opened(
             raise InputError(f"--tls-{next(iter(given))} is for a cluster; name one with --cluster tls://host:8786.")
         yield None
         return
+    from probsysid.parallel.cluster import Cluster, parse_option  # JAX; `--help` does without
+
     for name in ("distributed", "distributed.client", "distributed.core", "distributed.comm"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is said in sentences
     with Cluster(**parse_option(text), security=given or None, say=say) as cluster:

@@ -1,4 +1,7 @@
-"""The commands that work on study files: `new`, `check`, `fit`, `report`."""
+"""The commands that work on study files: `new`, `check`, `fit`, `report`.
+
+They import what they need when they run, so that `probsysid --help` is there at once.
+"""
 
 import json
 import math
@@ -11,13 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from probsysid._internal.errors import ClusterError, InputError
 from probsysid._internal.files import UNWRITTEN, unwritten
-from probsysid._internal.interrupts import STOPPED, stop_on_signals
+from probsysid._internal.interrupts import STOPPED, restore_after_importing, stop_on_signals
 from probsysid.study.catalogue import NAMES
 from probsysid.study.cluster_option import UNREACHABLE, ClusterOption, TlsCa, TlsCert, TlsKey, opened
 
@@ -73,6 +73,9 @@ def fit(
 
     Example: **probsysid fit oscillator.toml --particles 256**
     """
+    from probsysid.study import run  # noqa: F401
+
+    restore_after_importing()
     changes = _changes(particles, seed, method)
     with opened(cluster, tls_ca, tls_cert, tls_key, _say, quiet=quiet) as executor:
         fit_study(
@@ -197,6 +200,7 @@ def new(
     from probsysid.study import output_folder
     from probsysid.study.scaffold import new_study
 
+    restore_after_importing()
     path = Path(name if name.endswith(".toml") else f"{name}.toml")
     if path.name == ".toml":
         raise InputError(f"{name!r} is not the name of a study; write one such as oscillator.")
@@ -225,9 +229,13 @@ def check(
 
     Example: **probsysid check oscillator.toml**
     """
+    from rich.console import Console
+    from rich.markup import escape
+
     from probsysid.study import output_folder, run
     from probsysid.study.preflight import PICTURES, draw_prior, preflight
 
+    restore_after_importing()
     resolved, _ = run.load_study(study)
     picture = out or study.with_name(f"{study.stem}-check.png")
     output_folder.check_file(picture)
@@ -264,6 +272,7 @@ def report(
     from probsysid.study import output_folder, run
     from probsysid.study.report_views import write_study_page
 
+    restore_after_importing()
     path = out or results / "report.html"
     if out is not None:
         output_folder.check_file(path)
@@ -307,6 +316,10 @@ def _evidence(posterior: "Posterior") -> str:
 
 def show_results(results: "list[CandidateResult]") -> None:
     """Print tables of the results."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
     from probsysid.report.html.formatting import with_uncertainty
     from probsysid.study.results import comparison
 

@@ -141,14 +141,22 @@ class BatchTarget(FilterTarget):
         remote = self._worthwhile(theta, self.samples)
         if remote is not None:
             return remote.one_step_errors(theta, weights)
-        return tuple(self._errors_on(r, theta, weights) for r in range(len(self.records)))
+        some = self._few(theta.shape[-1])
+        if some is not None:
+            placed = np.zeros(self.particles)
+            placed[some.places] = weights
+            theta, weights = theta[:, some.order], placed
+        active = None if some is None else some.active
+        return tuple(self._errors_on(r, theta, weights, active) for r in range(len(self.records)))
 
-    def _errors_on(self, record: int, theta: Any, weights: np.ndarray) -> Float[np.ndarray, "sample output"]:
+    def _errors_on(
+        self, record: int, theta: Any, weights: np.ndarray, active: int | None
+    ) -> Float[np.ndarray, "sample output"]:
         outputs = measured(self.records[record], self.problem.model)
         prepared = self._prepared(record, theta)
         errors = np.full(outputs.shape, np.nan)
         for output in range(outputs.shape[1]):
-            of_slice = partial(self._weighted_errors, record, prepared, weights, output)
+            of_slice = partial(self._weighted_errors, record, prepared, weights, output, active)
             errors[1:, output] = np.sum(self._on_slices(of_slice, theta), axis=0)
         return np.where(np.isnan(outputs), np.nan, errors)
 
@@ -158,6 +166,7 @@ class BatchTarget(FilterTarget):
         prepared: Sequence[PreparedParticles],
         weights: np.ndarray,
         output: int,
+        active: int | None,
         index: int,
         part: slice,
         give_up: Event,
@@ -165,21 +174,23 @@ class BatchTarget(FilterTarget):
         """The sum of one slice's weighted errors of an output, at all samples but the first."""
         alive = weights[part] > 0  # lost particles have no errors, and zero times NaN is not zero
         pieces = []
-        for count, rows in prefetch(self._error_ranges(record, prepared[index], output)):
+        for count, rows in prefetch(self._error_ranges(record, prepared[index], output, active)):
             found = rows_of(rows, count)
             pieces.append((found if alive.all() else found[:, alive]) @ weights[part][alive])
             if give_up.is_set():
                 break
         return np.concatenate([np.empty(0), *pieces])
 
-    def _error_ranges(self, record: int, prepared: PreparedParticles, output: int) -> Iterator[tuple[int, Any]]:
+    def _error_ranges(
+        self, record: int, prepared: PreparedParticles, output: int, active: int | None
+    ) -> Iterator[tuple[int, Any]]:
         """The length of each range of samples and the errors in it, as soon as the device has been told to compute
         them."""
         state, begin = None, self.offsets[record]
         first, end = begin, self.offsets[record + 1]
         while first < end:
             last = self.limit(first)
-            state, rows = self._advance(state, prepared, first, last, watched=output)
+            state, rows = self._advance(state, prepared, first, last, output, active)
             if first > begin:
                 yield last - first, rows
             first = last

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from probsysid._internal.memory import check_memory
 from probsysid._internal.packed_tree import TreeSpec
@@ -62,6 +62,25 @@ class PreparedParticles(NamedTuple):
 
     particles: Particle
     log_prior: Float[Array, " particle"]
+
+
+class Few(NamedTuple):
+    """Fewer particles than usual among as many as usual, so that they need no programs of their own."""
+
+    order: Int[np.ndarray, " usual"]
+    """Which of them stands at each place: the first of each slice are they, the others count nothing."""
+    places: Int[np.ndarray, " particle"]
+    """Where each of them stands."""
+    active: int
+    """How many of each slice are computed."""
+
+    @classmethod
+    def of(cls, count: int, slices: Sequence[slice]) -> "Few":
+        """Dealt out evenly over the slices."""
+        shares = list(zip(np.array_split(np.arange(count), len(slices)), slices, strict=True))
+        order = [np.resize(share if len(share) else [0], part.stop - part.start) for share, part in shares]
+        places = [part.start + np.arange(len(share)) for share, part in shares]
+        return cls(np.concatenate(order), np.concatenate(places), len(places[0]))
 
 
 BYTES_PER_PARTICLE = 10_000
@@ -153,13 +172,25 @@ class FilterTarget(ABC):
 
     def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """All samples before `stop`, without returning each energy and without waiting for each call: devices compute
-        while the host looks at an earlier result."""
+        while the host looks at an earlier result.  Fewer particles than usual take their share of the time."""
+        some = self._few(theta.shape[-1])
+        if some is None:
+            return self._swept(theta, stop)
+        state, likelihood, energy = self._swept(np.asarray(theta)[:, some.order], stop, some.active)
+        return np.asarray(state)[:, some.places], likelihood[some.places], energy[some.places]
+
+    def _few(self, count: int) -> "Few | None":
+        """How so few particles are computed by the program of the usual number; None if they are not."""
+        worthwhile = 2 * count <= self.particles and self.block is None and self.executor.mesh(self.particles) is None
+        return Few.of(count, self.executor.slices(self.particles)) if worthwhile else None
+
+    def _swept(self, theta: Any, stop: int, active: int | None = None) -> tuple[Any, np.ndarray, np.ndarray]:
         records = range(self._locate(stop - 1)[0] + 1)
         prepared = [self._prepared(record, theta) for record in records]
 
         def of_slice(index: int, part: slice, give_up: Event) -> tuple[Any, np.ndarray, np.ndarray]:
             ends = []
-            for last, state in prefetch(self._ranges([of_record[index] for of_record in prepared], stop)):
+            for last, state in prefetch(self._ranges([of_record[index] for of_record in prepared], stop, active)):
                 jax.block_until_ready(state)
                 if give_up.is_set():
                     break
@@ -192,18 +223,26 @@ class FilterTarget(ABC):
         record = bisect_right(self.offsets, sample) - 1
         return record, sample - self.offsets[record]
 
-    def _ranges(self, prepared: Sequence[PreparedParticles], stop: int) -> Iterator[tuple[int, Any]]:
+    def _ranges(
+        self, prepared: Sequence[PreparedParticles], stop: int, active: int | None
+    ) -> Iterator[tuple[int, Any]]:
         """The end of each range of a sweep and the state there, as soon as the device has been told to compute it."""
         state, first = None, 0
         most = max(self.batching.longest_call // self.at_once, self._rows)
         while first < stop:
             last = min(self._limit(first, most), stop)
-            state, _ = self._advance(state, prepared[self._locate(first)[0]], first, last)
+            state, _ = self._advance(state, prepared[self._locate(first)[0]], first, last, active=active)
             yield last, state
             first = last
 
     def _advance(
-        self, state: Packed | None, prepared: PreparedParticles, first: int, last: int, watched: int = ENERGY
+        self,
+        state: Packed | None,
+        prepared: PreparedParticles,
+        first: int,
+        last: int,
+        watched: int = ENERGY,
+        active: int | None = None,
     ) -> tuple[Packed, Any]:
         """The state of some particles after a range, and their energies or the errors of the watched output.  Both may
         still be being computed."""
@@ -213,7 +252,8 @@ class FilterTarget(ABC):
         assert state is not None, "only the first sample of a record starts without a state"
         row = (local - 1) % self.batching.chunk
         samples = self.portion(record, local - row, local - row + self.batching.chunk)
-        return self.filters[record].advance(state, prepared.particles, samples, row, row + last - first, watched)
+        ends = row, row + last - first
+        return self.filters[record].advance(state, prepared.particles, samples, *ends, watched, active)
 
     def portion(self, record: int, first: int, last: int) -> PackedSamples:
         """Samples of a record on all devices, kept because every sweep asks for them.  They are sent again only if

@@ -17,6 +17,7 @@ from probsysid.posterior.diagnostics.variance_decomposition import (
     log_likelihood,
     without_process_noise,
 )
+from probsysid.posterior.draws import some_draws
 from probsysid.posterior.summaries import shares_table
 from probsysid.targets.batch_target import BatchTarget
 
@@ -72,6 +73,6 @@ def checked(posterior: "Posterior", executor: Executor) -> "Posterior":
 def _with_errors(posterior: "Posterior", executor: Executor) -> "Posterior":
     problem, solver = posterior.setup.problem, posterior.setup.solver
     target = BatchTarget(problem, solver, posterior.records, len(posterior.weights), executor)
-    errors = target.one_step_errors(posterior.theta, posterior.weights)
+    errors = target.one_step_errors(*some_draws(posterior.theta, posterior.weights))
     found = find_doubts(errors, problem, posterior.records, posterior.theta, posterior.weights, fixed_steps=False)
     return replace(posterior, errors=errors, doubts=tuple(found))

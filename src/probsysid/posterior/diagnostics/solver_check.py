@@ -1,20 +1,23 @@
 """Is the integration accurate enough for these data?  The verdict at the end of a run.
 
-The final particles are evaluated once more with twice the integration steps.  Importance weights between the two
-posteriors, Pareto-smoothed (Vehtari et al. 2024), say how far each quantity moves and how its spread changes, in units
-of the posterior standard deviation.
+The final particles are evaluated once more with twice the integration steps; or, where there is a pilot, some of them
+with far more Runge-Kutta steps, which is believed if it clearly finds no difference that matters.  Importance weights
+between the two posteriors, Pareto-smoothed (Vehtari et al. 2024), say how far each quantity moves and how its spread
+changes, in units of the posterior standard deviation.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from probsysid._internal.errors import SamplingError
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior import psis
-from probsysid.posterior.diagnostics.variance_decomposition import log_likelihood
+from probsysid.posterior.diagnostics.variance_decomposition import coefficients, log_likelihood
+from probsysid.posterior.draws import SOME, draw_indices
 from probsysid.smc import adaptive_substeps
 from probsysid.smc.adaptive_substeps import LevelEvaluation, MultilevelTarget
 from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
@@ -33,6 +36,13 @@ UNRELIABLE = 0.7
 EVEN = 0.002
 """Loss of effective sample size up to which weights are even whatever their shape, which does not know how large their
 differences are: of 1024 weights the largest is then at most 2.4 times the mean."""
+
+CLEAR = 0.5
+"""Share of what is negligible up to which a comparison of some of the particles is believed."""
+
+EXACT = 3
+"""Levels by which the pilot is finer than the solver whose error it measures, if its programs go so far: eight
+Runge-Kutta steps for each of the solver's, at the price of one."""
 
 MOST_STEPS = 8192
 """Steps per particle up to which a run whose steps are not fine enough goes beyond the finest level: samples that are
@@ -55,6 +65,8 @@ class SolverCheck:
     """Ratio of the standard deviations with the finer integration and with this one."""
     loss: float = 1.0
     """Of effective sample size by these weights, as a share."""
+    by_pilot: bool = False
+    """Whether the finer integration is by Runge-Kutta steps."""
 
     def to_record(self) -> dict[str, Any]:
         """As plain data; the constructor takes it back."""
@@ -68,9 +80,14 @@ class SolverCheck:
     @property
     def adequate(self) -> bool:
         """Whether a finer integration would change nothing that matters."""
+        return self.reliable and self.largest <= NEGLIGIBLE
+
+    @property
+    def largest(self) -> float:
+        """The largest shift of a mean, or relative change of a spread."""
         moves = [abs(value) for value in self.shift.values()]
         widths = [abs(value - 1) for value in self.spread.values()]
-        return self.reliable and max(moves + widths) <= NEGLIGIBLE
+        return max(moves + widths)
 
     @property
     def verdict(self) -> str:
@@ -80,7 +97,8 @@ class SolverCheck:
             return f"integration with {steps} is not accurate enough: with {self.finer} the posterior is another one."
         name = max(self.shift, key=lambda key: abs(self.shift[key]))
         size = f"integration error moves {name} by {abs(self.shift[name]):.2g} posterior sd, the others less"
-        return f"{size}: {'negligible' if self.adequate else 'not negligible'} ({steps} against {self.finer})."
+        other = f"{self.finer} of Runge-Kutta" if self.by_pilot else f"{self.finer}"
+        return f"{size}: {'negligible' if self.adequate else 'not negligible'} ({steps} against {other})."
 
 
 def assess(run: IBISState, finer: LevelEvaluation, values: dict[str, np.ndarray]) -> SolverCheck:
@@ -121,6 +139,35 @@ def compare(
     plain = np.exp(ratios[alive] - np.max(ratios[alive]))
     loss = 1 - float((old @ plain) ** 2 / (old @ plain**2))
     return SolverCheck(substeps, finer, shape, shift, spread, loss)
+
+
+class Comparison(NamedTuple):
+    """A verdict, and the particles, weights and log likelihood ratios that it comes from."""
+
+    check: SolverCheck
+    chosen: Int[np.ndarray, " chosen"]
+    weights: Float[np.ndarray, " chosen"]
+    ratios: Float[np.ndarray, " chosen"]
+
+
+def compare_with_pilot(run: IBISState, target: MultilevelTarget, values: dict[str, np.ndarray]) -> Comparison | None:
+    """The verdict by the pilot at a much finer level, on some of the particles; None where that does not clearly say
+    that the integration is adequate."""
+    if target.pilot is None:
+        return None
+    weights = run.normalised_weights
+    chosen, count = np.arange(len(weights)), max(SOME, 4 * coefficients(len(run.theta)))
+    if 2 * count <= len(weights):
+        chosen, weights = draw_indices(weights, count), np.full(count, 1 / count)
+    level = max(min(run.level + EXACT, adaptive_substeps.FINEST), run.level + 1)
+    _, likelihood, energy = target.pilot.at(level).sweep(run.flat_theta[:, chosen], run.samples)
+    with np.errstate(invalid="ignore"):
+        ratios = likelihood - energy - run.log_likelihood.ravel()[chosen]
+    ratios = np.where(np.isnan(ratios), -np.inf, ratios)
+    some = {name: value[chosen] for name, value in values.items()}
+    found = replace(compare(weights, ratios, some, 2**run.level, 2**level), by_pilot=True)
+    clear = found.reliable and found.largest <= CLEAR * NEGLIGIBLE
+    return Comparison(found, chosen, weights, ratios) if clear else None
 
 
 def finest_level(samples: int) -> int:

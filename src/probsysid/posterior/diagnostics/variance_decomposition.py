@@ -61,6 +61,11 @@ def decompose(
     return table
 
 
+def coefficients(dimension: int) -> int:
+    """Of a quadratic function."""
+    return 1 + dimension + dimension * (dimension + 1) // 2
+
+
 def curvature(
     white: Float[np.ndarray, "dimension particle"], weights: Float[np.ndarray, " particle"], values: Difference
 ) -> Float[np.ndarray, "dimension dimension"]:
