@@ -5,6 +5,7 @@ Conjugate problems with a closed form, and the hard posteriors; writes its part 
 
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 from scipy import stats
@@ -15,8 +16,12 @@ from probsysid.inference.confirm import confirm
 from probsysid.smc import ibis
 from probsysid.smc.budget import Budget
 from tests.smc.conjugate import Coin, EnergyTarget, Rate, Regression
-from validation.sampling_hard import COVERAGE, values, write_part
+from validation.kept import Kept
+from validation.sampling_hard import values
+from validation.sampling_page import COVERAGE, table, write_part
 from validation.sampling_targets import banana, correlated_gaussian, four_modes, frequency, funnel
+
+KEPT = Kept("coverage")
 
 HARD = (four_modes, banana, funnel, frequency, correlated_gaussian)
 CONJUGATE = {
@@ -46,11 +51,13 @@ def errors(target: EnergyTarget, log_evidence: float, seed: int) -> tuple[float,
     return float(log_mean_exp(run.evidence_by_population)) - log_evidence, check.evidence_error
 
 
-def row(name: str, target: EnergyTarget, log_evidence: float, seeds: int) -> list[str]:
-    true, reported = np.array([errors(target, log_evidence, seed) for seed in range(seeds)]).T
+def row(name: str, target: EnergyTarget, log_evidence: float, seeds: int) -> dict[str, str]:
+    found = [KEPT.get(f"{name}, {seed}", partial(errors, target, log_evidence, seed)) for seed in range(seeds)]
+    true, reported = np.array(found).T
     ratio = np.abs(true / reported)
     sizes = [f"{np.sqrt(np.mean(found**2)):.3f}" for found in (true, reported)]
-    return [name, str(seeds), *sizes, *(f"{np.mean(ratio < limit):.0%}" for limit in (1, 2, 3))]
+    shares = [f"{np.mean(ratio < limit):.0%}" for limit in (1, 2, 3)]
+    return dict(zip(HEAD, [name, str(seeds), *sizes, *shares], strict=True))
 
 
 def main(seeds: int = 60) -> None:
@@ -63,9 +70,8 @@ def main(seeds: int = 60) -> None:
         rows.append(row(hard.name, hard.target, hard.log_evidence, seeds))
         print(rows[-1], flush=True)
     within = [2 * stats.t(7).cdf(limit) - 1 for limit in (1, 2, 3)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in [HEAD, ["---"] * len(HEAD), *rows])
     text = TEXT.format(seeds=seeds, one=within[0], two=within[1], three=within[2], chance=0.5 / np.sqrt(seeds))
-    write_part(COVERAGE, text + table + "\n")
+    write_part(COVERAGE, text + table(rows))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,9 @@ DOUBTFUL = 0.01
 TAIL = 0.4
 """... and the Pareto shape from which on: 0.5 is where the variance of weights becomes infinite."""
 
+FEWEST_FRESH = 512
+"""Draws that particles are compared with, however few these are: what few particles miss takes more draws to find."""
+
 Values = Callable[[np.ndarray], dict[str, np.ndarray]]
 """Scalar quantities by name, of particles as columns."""
 
@@ -61,7 +64,8 @@ def check(run: IBISState, target: Any, values: Values, seed: int) -> SamplingChe
     by_population = {name: value.reshape(run.log_weights.shape) for name, value in values(theta).items()}
     agreement = check_populations(by_population, run.log_weights, evidence, run.shared_error)
     log_target = LogTarget(target, run.log_weights.size)
-    sample = fitted_sample(theta, weights, log_target, np.random.default_rng([seed, 8]))
+    draws = max(run.log_weights.size, FEWEST_FRESH)
+    sample = fitted_sample(theta, weights, log_target, np.random.default_rng([seed, 8]), draws)
     if sample is None:
         return agreement
     total = float(log_mean_exp(evidence))
