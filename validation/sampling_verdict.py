@@ -142,8 +142,8 @@ def price() -> str:
     both = np.sum(list(share.values()), axis=0)
     shares = ", ".join(f"{name} {np.median(value):.1f} %" for name, value in share.items())
     return (
-        f"What the verdict costs, of the processor time of runs with all defaults, after the first of a process: {shares}, "
-        f"both {np.median(both):.1f} % (medians; at most {np.max(both):.1f} %). A run takes "
+        f"What the verdict costs of the processor time of runs with all defaults, after the first of a process: "
+        f"{shares}, both {np.median(both):.1f} % (medians; at most {np.max(both):.1f} %). A run takes "
         f"{np.median([run['all'] for run in found]):.2f} s.\n"
     )
 
