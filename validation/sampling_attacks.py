@@ -24,7 +24,7 @@ from validation.sampling_page import ATTACKS as PART
 from validation.sampling_page import table, write_part
 
 dist = ps.dist
-PARTICLES = (32, 64, 128, 256, 1024)
+PARTICLES = (64, 1024)
 
 LARGE = 0.5
 """Error of a mean in standard deviations, and of a log standard deviation, that makes a run bad."""

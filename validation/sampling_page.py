@@ -8,8 +8,9 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "validation-sampling.md"
 
 FIRST = ""
 """The part without a heading."""
-VERDICT, ATTACKS, COVERAGE, PEERS = "The verdict", "Attacks", "Error of the evidence", "Other libraries"
-PARTS = (VERDICT, ATTACKS, COVERAGE, PEERS)
+VERDICT, ATTACKS, FEW, EXCITABLE = "The verdict", "Attacks", "Few particles", "An excitable system"
+COVERAGE, PEERS = "Error of the evidence", "Other libraries"
+PARTS = (VERDICT, ATTACKS, FEW, EXCITABLE, COVERAGE, PEERS)
 """Headings, in their order."""
 
 
