@@ -1,8 +1,8 @@
 """`python -m validation.excitable [SETS]`: an excitable system with few particles, through `identify`.
 
 FitzHugh and Nagumo's equations, irregular samples, a fifth of them missing, 256 particles: of 20 such data sets one
-once ended with "the particles of an island are lost".  Populations that lose all particles are refilled (`smc/pooling.py`);
-an error is left only where all do.  Writes its part of docs/validation-sampling.md.
+once ended with "the particles of an island are lost".  Populations that lose all particles are refilled
+(`smc/pooling.py`); an error is left only where all do.  Writes its part of docs/validation-sampling.md.
 """
 
 import sys
@@ -35,7 +35,7 @@ def record(seed: int) -> ps.Record:
     """Both components at random times; values are missing at random."""
     random = np.random.default_rng([61, seed])
     when = np.concatenate([[0.0], np.sort(random.uniform(0.0, LONGEST, SAMPLES - 1))])
-    empty = ps.Record({}, time=when, samples=SAMPLES)
+    empty = ps.Record({}, time=when)
     values = {name: np.array([value]) for name, value in TRUTH.items()}
     clean, _, _ = simulate(MODEL, values, np.array(list(START.values()))[:, None], empty, 32)
     outputs = {}

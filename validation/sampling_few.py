@@ -77,11 +77,11 @@ def row(hard: HardTarget, particles: int, seeds: int) -> dict[str, Any]:
 
 TEXT = """
 Written by `python -m validation.sampling_few {seeds}`: runs judged before particles are moved again where fresh draws
-raise doubts, and after. A rule that compares, moves and compares again until it is content might let bad runs pass: *passed
-by moves* counts runs that were not trusted before and are after, and how many of them are bad. *Bad* is defined above;
-most are so for a standard deviation with a heavy tail (the kurtosis is 15 on the banana and 28 on the funnel), of which
-30 to 60 draws know little, however good; the last column but one counts those with a mean off by more than half a
-standard deviation.
+raise doubts, and after. A rule that compares, moves and compares again until it is content might let bad runs pass:
+*passed by moves* counts runs that were not trusted before and are after, and how many of them are bad. *Bad* is
+defined above; most are so for a standard deviation with a heavy tail (the kurtosis is 15 on the banana and 28 on the
+funnel), of which 30 to 60 draws know little, however good; the last column but one counts those with a mean off by
+more than half a standard deviation.
 
 """
 
