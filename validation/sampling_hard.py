@@ -7,7 +7,7 @@ verdict notices where that is not enough.
 import sys
 import time
 import warnings
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +20,11 @@ from probsysid.smc import ibis
 from probsysid.smc.budget import Budget
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.weights import normalise
+from validation.kept import Kept
+from validation.sampling_page import FIRST, table, write_part
 from validation.sampling_targets import TARGETS, HardTarget
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "validation-sampling.md"
-
-COVERAGE, PEERS = "Error of the evidence", "Other libraries"
-"""Parts of the page that `evidence_coverage.py` and `sampling_peers.py` write."""
+KEPT = Kept("hard")
 
 LARGE = 0.5
 """Error of a mean in standard deviations from which on a run is really bad."""
@@ -92,40 +91,37 @@ def outcome(hard: HardTarget, sampler: Sampler, seed: int) -> Outcome:
     )
 
 
+def _outcome_or_none(hard: HardTarget, sampler: Sampler, seed: int) -> Outcome | None:
+    """None where sampling failed."""
+    try:
+        return outcome(hard, sampler, seed)
+    except SamplingError:
+        return None
+
+
 def row(hard: HardTarget, sampler: Sampler, seeds: int) -> dict[str, Any]:
     """Over all seeds."""
-    runs, failed = [], 0
-    for seed in range(seeds):
-        try:
-            runs.append(outcome(hard, sampler, seed))
-        except SamplingError:
-            failed += 1
-    table = pd.DataFrame(runs)
+    found = [KEPT.get(f"{hard.name}, {seed}", partial(_outcome_or_none, hard, sampler, seed)) for seed in range(seeds)]
+    runs = [Outcome(*each) for each in found if each is not None]
+    failed = len(found) - len(runs)
+    frame = pd.DataFrame(runs)
     bad = np.array([run.bad for run in runs])
-    evidence = table["evidence_error"]
+    evidence = frame["evidence_error"]
     return {
         "target": hard.name,
         "runs (failed)": f"{seeds} ({failed})",
-        "worst mean error / sd, median": f"{table['mean_error'].median():.2f}",
-        "worst sd ratio, median": f"{table['sd_ratio'].median():.2f}",
+        "worst mean error / sd, median": f"{frame['mean_error'].median():.2f}",
+        "worst sd ratio, median": f"{frame['sd_ratio'].median():.2f}",
         "log evidence: bias": f"{evidence.mean():.3f} ± {evidence.std() / np.sqrt(len(runs)):.3f}",
         "rms error": f"{np.sqrt(np.mean(evidence**2)):.3f}",
-        "median abs z": f"{table['evidence_z'].abs().median():.2f}",
-        "abs z below 2": f"{np.mean(table['evidence_z'].abs() < 2):.0%}",
-        "rms z of shares": "" if table["share_z"].isna().all() else f"{np.sqrt(np.mean(table['share_z'] ** 2)):.2f}",
-        "trusted": f"{int(table['trusted'].sum())}",
-        "bad, of these trusted": f"{int(bad.sum())}, {int((bad & table['trusted']).sum())}",
-        "sweeps": f"{table['sweeps'].median():.0f}",
-        "CPU s": f"{table['seconds'].median():.1f}",
+        "median abs z": f"{frame['evidence_z'].abs().median():.2f}",
+        "abs z below 2": f"{np.mean(frame['evidence_z'].abs() < 2):.0%}",
+        "rms z of shares": "" if frame["share_z"].isna().all() else f"{np.sqrt(np.mean(frame['share_z'] ** 2)):.2f}",
+        "trusted": f"{int(frame['trusted'].sum())}",
+        "bad, of these trusted": f"{int(bad.sum())}, {int((bad & frame['trusted']).sum())}",
+        "sweeps": f"{frame['sweeps'].median():.0f}",
+        "CPU s": f"{frame['seconds'].median():.1f}",
     }
-
-
-def write_part(title: str, text: str) -> None:
-    """Replace a part of the page: the first, without a title, or one under a heading."""
-    first, *others = PAGE.read_text().split("\n## ")
-    parts = {"": first} | dict(part.split("\n", 1) for part in others) | {title: text}
-    headings = [title for title in (COVERAGE, PEERS) if title in parts]
-    PAGE.write_text("\n## ".join([parts[""], *(f"{heading}\n{parts[heading]}" for heading in headings)]))
 
 
 TEXT = """# Validation: posteriors that are hard to sample
@@ -159,10 +155,7 @@ def main(seeds: int = 20) -> None:
         hard = make()
         rows.append(row(hard, sampler, seeds if len(hard.mean) < 20 else max(2, seeds // 4)))
         print(rows[-1], flush=True)
-    names = list(rows[0])
-    lines = [names, ["---"] * len(names), *([r[name] for name in names] for r in rows)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    write_part("", TEXT.format(seeds=seeds, particles=sampler.particles) + table + "\n" + SHORT)
+    write_part(FIRST, TEXT.format(seeds=seeds, particles=sampler.particles) + table(rows) + SHORT)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Other libraries' samplers on the hard posteriors; runs in their own environment, never in that of probsysid.
 
-`python validation/sampling_peers_worker.py METHOD TARGET SEED` reads the numbers that a target is made of as JSON from
-standard input, and prints one line of JSON: means, standard deviations, log evidence, evaluations, processor seconds.
+`python validation/sampling_peers_worker.py METHOD TARGET SEEDS` reads the numbers that a target is made of as JSON from
+standard input, and prints one line of JSON for each seed: means, standard deviations, log evidence, evaluations,
+processor seconds.
 """
 
 import json
@@ -217,7 +218,12 @@ def dynesty_nested(problem: Problem, seed: int) -> dict[str, Any]:
     from scipy.special import ndtri
 
     sampler = dynesty.NestedSampler(
-        problem.one, lambda u: problem.sd * ndtri(u), problem.size, nlive=500, rstate=np.random.default_rng(seed)
+        problem.one,
+        lambda u: problem.sd * ndtri(u),
+        problem.size,
+        nlive=250,
+        sample="rwalk",
+        rstate=np.random.default_rng(seed),
     )
     sampler.run_nested(print_progress=False)
     found = sampler.results
@@ -237,10 +243,11 @@ METHODS = {
 }
 
 if __name__ == "__main__":
-    method, target, seed = sys.argv[1:]
+    method, target, seeds = sys.argv[1:]
     given = json.load(sys.stdin)
     problem = Problem(target, given)
     check = np.asarray(problem.many(jnp.asarray(given["points"])))
-    began = time.process_time()
-    result = METHODS[method](problem, int(seed))
-    print(json.dumps({**result, "seconds": time.process_time() - began, "check": check.tolist()}))
+    for seed in range(int(seeds)):
+        began = time.process_time()
+        result = METHODS[method](problem, seed)
+        print(json.dumps({**result, "seconds": time.process_time() - began, "check": check.tolist()}), flush=True)

@@ -4,32 +4,49 @@ Duffing data sets of the honesty study.  Made worse on purpose: too few particle
 without the proposal ratio.  Whether a run is really bad is decided by a reference, 4096 particles on the same data: a
 mean off by more than half a standard deviation, a standard deviation by more than a factor of 1.65, or the log evidence
 by more than one.  False alarms are those of runs that are not bad, missed alarms the trust in runs that are.  Besides,
-runs on two other systems from which one of two modes was deleted (`deleted_modes.py`).
+runs on two other systems from which one of two modes was deleted (`deleted_modes.py`), and what the verdict costs.
+
+Writes its part of docs/validation-sampling.md; runs are kept in validation/results.
 """
 
 import sys
+import time
 import warnings
-from functools import cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import probsysid as ps
+from probsysid.inference import identify as inference
 from probsysid.smc.moves import PAPER
 from tests.smc.test_ibis import WithoutProposalRatio
 from validation import deleted_modes
 from validation.honesty.problems import PROBLEMS
+from validation.kept import Kept
+from validation.sampling_page import VERDICT, table, write_part
+
+KEPT = Kept("verdict")
 
 RUNS = {
-    "1024 particles": (60, ps.Sampler(recover=False, particles=1024)),
+    "all defaults": (60, ps.Sampler()),
     "256 particles": (20, ps.Sampler(recover=False, particles=256)),
     "128 particles": (20, ps.Sampler(recover=False, particles=128)),
+    "64 particles": (20, ps.Sampler(recover=False, particles=64)),
+    "64 particles, all else default": (20, ps.Sampler(particles=64)),
     "32 particles": (20, ps.Sampler(recover=False, particles=32)),
-    "one move per rejuvenation": (20, ps.Sampler(recover=False, particles=256, max_moves=1)),
-    "without the proposal ratio": (20, ps.Sampler(recover=False, particles=1024, move=WithoutProposalRatio(PAPER))),
+    "32 particles, all else default": (20, ps.Sampler(particles=32)),
+    "256 particles, one move per rejuvenation": (20, ps.Sampler(recover=False, particles=256, max_moves=1)),
+    "without the proposal ratio": (20, ps.Sampler(recover=False, move=WithoutProposalRatio(PAPER))),
 }
-"""Number of data sets, and the sampler."""
+"""Number of data sets, and the sampler; without recovery but for those that say default."""
 
 REFERENCE = ps.Sampler(recover=False, particles=4096)
+REFERENCED = 20
+"""Data sets that have a reference, and those for which a run was called not to be trusted."""
 
 DELETED = 20
 """Runs from which a mode is deleted, of each system."""
@@ -38,24 +55,51 @@ LARGE = 0.5
 """Error of a mean in standard deviations, and of a log standard deviation, that makes a run bad."""
 
 
-def posterior(sampler: ps.Sampler, seed: int) -> ps.Posterior | None:
-    """None where sampling failed."""
-    problem = PROBLEMS["duffing"]
+@contextmanager
+def _metered(seconds: dict[str, float]) -> Iterator[None]:
+    """Count the processor seconds of the verdict: fresh draws, and the search for modes."""
+    with patch.multiple(
+        inference,
+        confirm=_timed(inference.confirm, "fresh draws", seconds),
+        search_lost_modes=_timed(inference.search_lost_modes, "search for modes", seconds),
+    ):
+        yield
+
+
+def _timed(function: Any, name: str, seconds: dict[str, float]) -> Any:
+    def timed(*arguments: Any) -> Any:
+        began = time.process_time()
+        try:
+            return function(*arguments)
+        finally:
+            seconds[name] = seconds.get(name, 0.0) + time.process_time() - began
+
+    return timed
+
+
+def run(sampler: ps.Sampler, seed: int) -> dict[str, Any]:
+    """One run as plain data."""
+    problem, seconds = PROBLEMS["duffing"], dict[str, float]()
     record = problem.record(seed)
+    began = time.process_time()
     try:
-        return ps.identify(
-            problem.model, record, problem.priors, problem.noise, problem.initial, sampler=sampler, seed=seed
-        )
-    except ps.SamplingError:
-        return None
-
-
-@cache
-def reference(seed: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Means, standard deviations and log evidence."""
-    found = posterior(REFERENCE, seed)
-    assert found is not None and found.sampling is not None and found.sampling.trusted
-    return *_moments(found), found.log_evidence
+        with _metered(seconds):
+            found = ps.identify(
+                problem.model, record, problem.priors, problem.noise, problem.initial, sampler=sampler, seed=seed
+            )
+    except ps.SamplingError as error:
+        return {"status": "failed", "words": str(error)}
+    seconds["all"] = time.process_time() - began
+    mean, sd = _moments(found)
+    return {
+        "status": found.sampling.status,
+        "words": found.sampling_verdict,
+        "mean": mean.tolist(),
+        "sd": sd.tolist(),
+        "log_evidence": found.log_evidence,
+        "moved_again": sum(r.sample == record.samples - 1 for r in found.history.rejuvenations),
+        "seconds": seconds,
+    }
 
 
 def _moments(found: ps.Posterior) -> tuple[np.ndarray, np.ndarray]:
@@ -64,32 +108,83 @@ def _moments(found: ps.Posterior) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.sqrt((values - mean[:, None]) ** 2 @ found.weights)
 
 
-def is_bad(found: ps.Posterior | None, seed: int) -> bool:
+def is_bad(found: dict[str, Any], reference: dict[str, Any]) -> bool:
     """Whether a run is really wrong."""
-    if found is None:
+    if found["status"] == "failed":
         return True
-    mean, sd, evidence = reference(seed)
-    own_mean, own_sd = _moments(found)
-    off = np.max(np.abs(own_mean - mean) / sd), np.max(np.abs(np.log(own_sd / sd)))
-    return bool(max(off) > LARGE or abs(found.log_evidence - evidence) > 1)
+    mean, sd = np.array(reference["mean"]), np.array(reference["sd"])
+    off = np.max(np.abs(np.array(found["mean"]) - mean) / sd), np.max(np.abs(np.log(np.array(found["sd"]) / sd)))
+    return bool(max(off) > LARGE or abs(found["log_evidence"] - reference["log_evidence"]) > 1)
 
 
-def main(names: list[str]) -> None:
+def row(name: str) -> dict[str, Any]:
+    """How often such runs are called not to be trusted, and how often rightly."""
+    sets, sampler = RUNS[name]
+    runs = [KEPT.get(f"{name}, {seed}", partial(run, sampler, seed)) for seed in range(sets)]
+    alarm = np.array([found["status"] != "trusted" for found in runs])
+    known = [seed for seed in range(sets) if seed < REFERENCED or alarm[seed]]
+    bad = np.zeros(sets, dtype=bool)
+    for seed in known:
+        reference = KEPT.get(f"reference, {seed}", partial(run, REFERENCE, seed))
+        assert reference["status"] == "trusted"
+        bad[seed] = is_bad(runs[seed], reference)
+    return {
+        "runs": name,
+        "not trusted": f"{alarm.sum()} of {sets}",
+        "really bad": f"{bad.sum()} of {len(known)}",
+        "missed alarms": f"{np.sum(bad & ~alarm)} of {bad.sum()}",
+        "false alarms": f"{np.sum(alarm & ~bad)} of {np.sum(~bad)}",
+    }
+
+
+def price() -> str:
+    """Of the verdict, in the default runs."""
+    sets, sampler = RUNS["all defaults"]
+    runs = [KEPT.get(f"all defaults, {seed}", partial(run, sampler, seed)) for seed in range(sets)]
+    found = [run["seconds"] for run in runs[1:] if run["status"] != "failed"]
+    share = {name: [100 * run[name] / run["all"] for run in found] for name in ("fresh draws", "search for modes")}
+    both = np.sum(list(share.values()), axis=0)
+    shares = ", ".join(f"{name} {np.median(value):.1f} %" for name, value in share.items())
+    return (
+        f"What the verdict costs of the processor time of runs with all defaults, after the first of a process: "
+        f"{shares}, both {np.median(both):.1f} % (medians; at most {np.max(both):.1f} %). A run takes "
+        f"{np.median([run['all'] for run in found]):.2f} s.\n"
+    )
+
+
+TEXT = """
+Written by `python -m validation.sampling_verdict`: the Duffing problem of the honesty study. *Really bad* are runs with
+a mean off that of 4096 particles by more than half a standard deviation, a standard deviation by more than a factor of
+1.65, or the log evidence by more than one. Only the first {referenced}
+data sets and those with an alarm have such a reference. Runs whose name does not say default neither recover nor move
+again.
+
+"""
+
+
+def main(names: Sequence[str]) -> None:
     warnings.simplefilter("ignore")
-    for name in names or (*RUNS, *deleted_modes.SYSTEMS):
-        if name in deleted_modes.SYSTEMS:
-            print(deleted_modes.count(name, DELETED), flush=True)
-            continue
-        sets, sampler = RUNS[name]
-        called, bad = [], []
-        for seed in range(sets):
-            found = posterior(sampler, seed)
-            called.append(found is None or (found.sampling is not None and not found.sampling.trusted))
-            bad.append(is_bad(found, seed))
-        alarm, really = np.array(called), np.array(bad)
-        missed, false = np.sum(really & ~alarm), np.sum(alarm & ~really)
-        counts = f"{really.sum()} really bad, {missed} of them missed; {false} alarms for {np.sum(~really)} good ones"
-        print(f"{name}: {alarm.sum()} of {sets} not trusted; {counts}", flush=True)
+    rows = []
+    for name in names or RUNS:
+        if name in RUNS:
+            rows.append(row(name))
+            print(rows[-1], flush=True)
+    if names and not set(names) & set(deleted_modes.SYSTEMS):
+        return
+    words = [
+        KEPT.get(f"deleted, {name}", partial(deleted_modes.count, name, DELETED)) for name in deleted_modes.SYSTEMS
+    ]
+    print("\n".join([*words, price()]), flush=True)
+    if not names:
+        write_part(
+            VERDICT,
+            TEXT.format(referenced=REFERENCED)
+            + table(rows)
+            + "\n"
+            + price()
+            + "\n"
+            + "".join(f"- {each}\n" for each in words),
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Fresh draws that raise doubts, and the moves that follow."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -120,3 +121,69 @@ def test_moving_again_leaves_the_posterior_as_it_is() -> None:
     for found, expected in ((means, 0.0), (variances, 1.0), (np.exp(evidences), 1.0)):
         error = np.std(found, axis=0, ddof=1) / np.sqrt(20)
         assert np.all(np.abs(np.mean(found, axis=0) - expected) < 4 * error)
+
+
+class Counted:
+    """A target that counts its sweeps."""
+
+    def __init__(self, target: EnergyTarget) -> None:
+        self.target, self.sweeps = target, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.target, name)
+
+    def sweep(self, theta: Any, stop: int) -> Any:
+        self.sweeps += 1
+        return self.target.sweep(theta, stop)
+
+
+def tilted(by: float) -> EnergyTarget:
+    """The funnel with its log scale shifted: log densities differ by a term linear in the first coordinate."""
+    whole = funnel()
+
+    def energy(theta: np.ndarray, sample: int) -> np.ndarray:
+        return whole.energy(theta, sample) - by * theta[0] / 16
+
+    return EnergyTarget(energy, whole.draw, whole.log_prior, whole.samples)
+
+
+def test_draws_are_compared_on_a_pilot_that_is_close(missed: IBISState) -> None:
+    """The target is not evaluated at all, and what the particles miss shows all the same.  A tilt by 0.1 along a
+    coordinate with a standard deviation of 1.5 costs 2 % of the effective number, one by 0.5 would cost 43 %."""
+    target, pilot = Counted(funnel()), Counted(tilted(0.1))
+    found = check(missed, target, values, 0, pilot)
+    assert target.sweeps == 0 and pilot.sweeps >= 2
+    assert found.fresh is not None and (found.fresh.least_p < 0.01 or found.fresh.pareto_shape >= 0.4)
+    assert found.ess == check(missed, funnel(), values, 0).ess
+
+
+def test_healthy_particles_are_confirmed_on_a_tilted_pilot() -> None:
+    """A pilot's evidence and means are others: only exact weights between the two make them agree."""
+    problem = Regression.simulated()
+    target, sampler = problem.target(), Sampler(particles=1024)
+    run = sampled(target, sampler, 1)
+    sd = np.sqrt(problem.exact.covariance[-1][0, 0])
+
+    def energy(theta: np.ndarray, sample: int) -> np.ndarray:
+        return target.energy(theta, sample) - (0.15 / sd * theta[0] + 3.0) / target.samples
+
+    pilot = EnergyTarget(energy, target.draw, target.log_prior, target.samples)
+    found = check(run, Counted(target), values, 1, pilot)
+    # three probabilities: 1e-4 by chance in one of 3000 runs; a shift of the log evidence by 3 would be 100 errors
+    assert found.fresh is not None and found.fresh.least_p > 1e-4 and found.trusted
+
+
+def test_a_pilot_that_is_not_close_is_not_used(missed: IBISState) -> None:
+    pilot = Counted(tilted(0.5))
+    found = check(missed, funnel(), values, 0, pilot)
+    assert pilot.sweeps == 1
+    assert found == check(missed, funnel(), values, 0)
+
+
+def test_few_particles_are_compared_with_more_draws() -> None:
+    """64 particles, 512 draws: eight sweeps of the 64, from each of two fits."""
+    target = Regression.simulated().target()
+    run = sampled(target, Sampler(particles=64), 0)
+    counted = Counted(target)
+    check(run, counted, values, 0)
+    assert counted.sweeps == 512 // 64

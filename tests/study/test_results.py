@@ -48,6 +48,24 @@ def test_no_probabilities_from_evidences_whose_errors_overlap() -> None:
     assert far["probability"].iloc[0] == 1.0
 
 
+def test_no_probabilities_from_evidences_of_unknown_error() -> None:
+    """A single population has no spread."""
+    found = results({"evidence": -20.0}, {"evidence": 0.0})
+    one = replace(found[0].posterior, evidence_by_population=np.array([-20.0]))
+    assert np.isnan(one.log_evidence_error)
+    assert comparison([replace(found[0], posterior=one), found[1]])["probability"].isna().all()
+
+
+def test_no_probabilities_from_an_integration_that_matters() -> None:
+    found = results({"evidence": -20.0}, {"evidence": 0.0})
+    check = found[0].posterior.check
+    assert check is not None
+    coarse = replace(found[0].posterior, check=replace(check, shape=2.0, loss=0.5))
+    table = comparison([replace(found[0], posterior=coarse), found[1]])
+    assert table["probability"].isna().all()
+    assert list(table["sampling"]) == ["trusted", "trusted, integration error not negligible"]
+
+
 def test_a_fit_that_is_not_to_be_trusted_has_its_own_exit_code(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     answer = call("fit", study, "--particles", "32")

@@ -18,6 +18,7 @@ from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.smc import ibis
 from probsysid.smc import weights as w
+from probsysid.smc.adaptive_substeps import evaluate, log_ratios, loss
 from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
@@ -31,23 +32,36 @@ DOUBTFUL = 0.01
 TAIL = 0.4
 """... and the Pareto shape from which on: 0.5 is where the variance of weights becomes infinite."""
 
+FEWEST_FRESH = 512
+"""Draws that particles are compared with, however few these are: what few particles miss takes more draws to find."""
+
+CLOSE = 0.2
+"""Share of the effective number that particles may lose when they are weighted for the pilot."""
+
 Values = Callable[[np.ndarray], dict[str, np.ndarray]]
 """Scalar quantities by name, of particles as columns."""
 
 
 def confirm(
-    run: IBISState, target: Any, sampler: Sampler, values: Values, seed: int, budget: Budget
+    run: IBISState,
+    target: Any,
+    sampler: Sampler,
+    values: Values,
+    seed: int,
+    budget: Budget,
+    pilot: Any | None = None,
 ) -> tuple[IBISState, SamplingCheck, tuple[Rejuvenation, ...]]:
     """The run, moved further where that is called for, what the checks say of it, and the rejuvenations.
 
-    Nothing is moved where the sampler is not to recover, or the budget is spent.
+    Nothing is moved where the sampler is not to recover, or the budget is spent.  Fresh draws are compared on the
+    pilot, if there is one and it is close enough.
     """
     rejuvenations: list[Rejuvenation] = []
-    found = check(run, target, values, seed)
+    found = check(run, target, values, seed, pilot)
     try:
         while sampler.recover and len(rejuvenations) < TURNS and _doubtful(found) and _alive(run):
             moved, info = ibis.move_again(run, MeteredTarget(target, budget), sampler, len(rejuvenations))
-            found = check(moved, target, values, seed)
+            found = check(moved, target, values, seed, pilot)
             run = moved
             rejuvenations.append(info)
     except (BudgetSpent, SamplingError):
@@ -55,17 +69,34 @@ def confirm(
     return run, found, tuple(rejuvenations)
 
 
-def check(run: IBISState, target: Any, values: Values, seed: int) -> SamplingCheck:
-    """Compare the populations with each other, and with as many fresh draws: one sweep over the data."""
-    theta, weights, evidence = run.flat_theta, run.normalised_weights, run.evidence_by_population
-    by_population = {name: value.reshape(run.log_weights.shape) for name, value in values(theta).items()}
+def check(run: IBISState, target: Any, values: Values, seed: int, pilot: Any | None = None) -> SamplingCheck:
+    """Compare the populations with each other, and with fresh draws: one sweep over the data, or two of the pilot."""
+    by_population = {name: value.reshape(run.log_weights.shape) for name, value in values(run.flat_theta).items()}
+    evidence = run.evidence_by_population
     agreement = check_populations(by_population, run.log_weights, evidence, run.shared_error)
-    log_target = LogTarget(target, run.log_weights.size)
-    sample = fitted_sample(theta, weights, log_target, np.random.default_rng([seed, 8]))
+    run, target = _on_pilot(run, target, pilot)
+    theta, weights = run.flat_theta, run.normalised_weights
+    log_target, draws = LogTarget(target, run.log_weights.size), max(run.log_weights.size, FEWEST_FRESH)
+    sample = fitted_sample(theta, weights, log_target, np.random.default_rng([seed, 8]), draws)
     if sample is None:
         return agreement
-    total = float(log_mean_exp(evidence))
+    total = float(log_mean_exp(run.evidence_by_population))
     return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
+
+
+def _on_pilot(run: IBISState, target: Any, pilot: Any | None) -> tuple[IBISState, Any]:
+    """The particles weighted for the pilot's posterior, and the pilot; where that would cost too much of their
+    effective number, or any of them, they themselves and their own target.
+
+    Weights between the two are exact, so what is wrong with the particles is as wrong there, and draws are cheap.
+    """
+    if pilot is None:
+        return run, target
+    other = evaluate(run, pilot)
+    ratios = log_ratios(run, other)
+    if not np.all(np.isfinite(ratios.ravel()[run.normalised_weights > 0])) or loss(run, other) > CLOSE:
+        return run, target
+    return replace(run, log_weights=run.log_weights + ratios, log_likelihood=other.likelihood), pilot
 
 
 def _doubtful(found: SamplingCheck) -> bool:

@@ -200,7 +200,8 @@ def _assess(
         run, found = _adequate(run, history, target, sampler, budget)
         checks = found._asdict()
     whole = target.at(run.level) if target.adaptive else target
-    run, sampling, rejuvenations = confirm(run, whole, sampler, values, seed, budget)
+    pilot = target.pilot and target.pilot.at(run.level)
+    run, sampling, rejuvenations = confirm(run, whole, sampler, values, seed, budget, pilot)
     if rejuvenations:
         nothing = np.empty((0, sampler.islands))
         history.add(StepInfo(nothing, nothing, rejuvenations, run.evidence_by_island))

@@ -21,7 +21,7 @@ from probsysid.posterior.diagnostics.mode_check import (
     weight_around,
 )
 from probsysid.posterior.importance_sampling import LogTarget
-from probsysid.posterior.map import FIRST_WIDTH, PORTION, cheap_target, estimate
+from probsysid.posterior.map import FINER, FIRST_WIDTH, PORTION, cheap_target, estimate
 from probsysid.posterior.modes import Mode, find_modes, peaks
 from probsysid.smc.ibis import IBISState
 from probsysid.targets.batch_target import BatchTarget
@@ -75,7 +75,8 @@ def search_lost_modes(
     if allowed < screened + FIRST_STEPS * (dimension * (dimension + 1) + TRIALS):
         return ModeCheck(skipped=f"with {dimension} unknowns it would take more than {SHARE:.0%} of the run")
     finest = target.at(run.level) if target.adaptive else target
-    pilot, own = cheap_target(finest, PORTION), LogTarget(finest, count)
+    finer = 1 if target.pilot is not None else FINER  # a run that explores with the pilot has chosen steps that suit it
+    pilot, own = cheap_target(finest, PORTION, finer), LogTarget(finest, count)
     density = np.asarray(finest.log_prior(run.flat_theta)) + run.log_likelihood.ravel()
     modes, starts = _modes(run, density, pilot, screened, allowed, seed)
     shift = _difference(run, density, pilot)

@@ -269,8 +269,9 @@ def fitted_sample(
     weights: Float[np.ndarray, " particle"],
     target: LogTarget,
     random: np.random.Generator,
+    count: int,
 ) -> ImportanceSample | None:
-    """As many draws as particles, from distributions fitted to them; None where the particles are degenerate.
+    """Draws from distributions fitted to the particles; None where the particles are degenerate.
 
     Where the weights have too heavy a tail, the fit is repeated with the draws so far: they may have found what the
     particles miss.
@@ -281,7 +282,7 @@ def fitted_sample(
             sources = [family.fit(random, particles, weights) for family in FIRST]
         except DegenerateParticles:
             return None
-        sample = ImportanceSample.of(sources, target, random, theta.shape[1])
+        sample = ImportanceSample.of(sources, target, random, count)
         if sample.pareto_shape < UNRELIABLE:
             break
         particles, weights = _pooled(sample, particles, weights)

@@ -71,12 +71,12 @@ NO_START = (
 )
 
 
-def cheap_target(target: BatchTarget, portion: int) -> LogTarget:
-    """The log density with a Runge-Kutta likelihood, or the target itself, `portion` points at once, where there is
-    none."""
+def cheap_target(target: BatchTarget, portion: int, finer: int = FINER) -> LogTarget:
+    """The log density with a Runge-Kutta likelihood of `finer` times as many steps, or the target itself, `portion`
+    points at once, where there is none."""
     if not has_pilot(target.problem):
         return LogTarget(target, portion)
-    steps = max(target.substeps, min(FINER * target.substeps, MOST_STEPS))
+    steps = max(target.substeps, min(finer * target.substeps, MOST_STEPS))
     return LogTarget(target.with_runge_kutta(steps, PORTION), PORTION)
 
 

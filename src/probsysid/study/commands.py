@@ -357,5 +357,6 @@ def show_results(results: "list[CandidateResult]") -> None:
             table.add_column(column, justify="right" if column else "left")
         for name, row in comparison(results).iterrows():
             numbers = [f"{row[key]:.2f}" for key in ("log_evidence", "error", "below_best")]
-            table.add_row(escape(str(name)), *numbers, f"{row['probability']:.3g}", row["sampling"])
+            probability = "not known" if math.isnan(row["probability"]) else f"{row['probability']:.3g}"
+            table.add_row(escape(str(name)), *numbers, probability, row["sampling"])
         console.print(table)

@@ -42,8 +42,14 @@ class CandidateResult:
 
     @property
     def status(self) -> str:
-        """The same in words, or that the posterior was not sampled."""
-        return "trusted" if self.posterior.sampling is None else self.posterior.sampling.status
+        """The same in words, or that the posterior was not sampled; and whether the integration is in the way."""
+        sampling = "trusted" if self.posterior.sampling is None else self.posterior.sampling.status
+        return sampling if self.integrated else f"{sampling}, integration error not negligible"
+
+    @property
+    def integrated(self) -> bool:
+        """Whether nothing speaks against the integration: an evidence is that of the model as it was integrated."""
+        return self.posterior.check is None or self.posterior.check.adequate
 
     def table(self) -> pd.DataFrame:
         """The posterior's table, parameters in the order of the study, then noise and the rest."""
@@ -59,8 +65,8 @@ DISTINCT, KNOWN = 3.0, 0.5
 def comparison(results: Sequence[CandidateResult]) -> pd.DataFrame:
     """Log evidence of each model, its distance from the best, and its probability under equal prior probabilities.
 
-    Probabilities are NaN where they cannot be known: a run is not to be trusted or was not sampled, or errors of
-    evidences overlap.
+    Probabilities are NaN where they cannot be known: a run is not to be trusted or was not sampled, its integration
+    error matters, or errors of evidences overlap or are not known.
     """
     evidence = np.array([r.posterior.log_evidence for r in results])
     error = np.array([r.posterior.log_evidence_error for r in results])
@@ -68,8 +74,8 @@ def comparison(results: Sequence[CandidateResult]) -> pd.DataFrame:
     best = int(np.argmax(evidence))
     below = evidence.max() - evidence
     combined = np.hypot(error, error[best])
-    overlap = (below < DISTINCT * combined) & (combined > KNOWN) & (np.arange(len(results)) != best)
-    known = trusted.all() and not overlap.any()
+    apart = (below >= DISTINCT * combined) | (combined <= KNOWN) | (np.arange(len(results)) == best)  # NaN: neither
+    known = trusted.all() and apart.all() and all(r.integrated for r in results)
     return pd.DataFrame(
         {
             "log_evidence": evidence,
