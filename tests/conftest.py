@@ -30,15 +30,15 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
         warnings.simplefilter("ignore")
         import arviz  # noqa: F401
 
-# JAX makes and drops a million small objects per program, hardly any in cycles: by default every tenth second of the
-# suite would go to the search for cycles.
-gc.set_threshold(200_000, 50, 100)
-
 import jax
 import pytest
 from hypothesis import settings
 
 from tests.shapes import check_package
+
+# JAX makes and drops a million small objects per program, hardly any in cycles: by default every tenth second of the
+# suite would go to the search for cycles.
+gc.set_threshold(200_000, 50, 100)
 
 # Shapes and types of arrays in signatures are checked while tests run.  Before anything imports probsysid.
 check_package("probsysid")

@@ -76,7 +76,7 @@ def test_the_likelihood_of_a_wrong_model_converges_to_output_error(linearisation
     np.testing.assert_allclose(excess[-1], 0.0, atol=1e-4 * np.max(np.abs(exact)))
 
 
-@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize("steps", [1, 2, pytest.param(4, marks=pytest.mark.long)])
 def test_integrating_badly_is_never_rewarded(steps: int) -> None:
     """The smaller the noise, the less probable is a wrong model, however coarse the steps: there is no noise level at
     which the filter takes the misfit for integration error and follows the data."""

@@ -3,10 +3,12 @@
 The lines for study files that the sentences offer are read from them and applied.
 """
 
+import json
 import re
 import tomllib
 import warnings
 from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,10 +38,16 @@ STUDY: dict[str, dict[str, Any]] = {
 
 
 def model_of(study: dict[str, dict[str, Any]]) -> ps.Model:
-    equations = {name: parse(text) for name, text in study["model.equations"].items()}
-    outputs = {name: parse(text) for name, text in study["model.outputs"].items()}
-    written = ModelEquations(study["model.coordinates"], equations, outputs, ("force",))
-    return ps.Model(written.coordinates, written.dynamics, written.measured)
+    """One model for equal equations, so that it is traced once."""
+    return written(json.dumps([study[f"model.{table}"] for table in ("coordinates", "equations", "outputs")]))
+
+
+@cache
+def written(tables: str) -> ps.Model:
+    coordinates, *texts = json.loads(tables)
+    equations, outputs = ({name: parse(text) for name, text in table.items()} for table in texts)
+    given = ModelEquations(coordinates, equations, outputs, ("force",))
+    return ps.Model(given.coordinates, given.dynamics, given.measured)
 
 
 def prior(value: Any) -> Any:
