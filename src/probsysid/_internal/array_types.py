@@ -11,3 +11,6 @@ Scalar = Numbers | float
 
 Truth = Numbers | bool
 """Whether something is so for one particle: traced, or known beforehand."""
+
+Index = Array | int
+"""A whole number: traced, or known beforehand."""

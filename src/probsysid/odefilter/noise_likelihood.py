@@ -92,7 +92,9 @@ def transformed(noise: list[OutputNoise], outputs: Sequence[Scalar], observed: S
     return [compared(*of_one) for of_one in zip(noise, outputs, observed, strict=True)]
 
 
-def assimilate(noise: NoiseValues, observed: Scalar, predicted: Scalar, square: Scalar, scores: bool = True) -> Assimilated:
+def assimilate(
+    noise: NoiseValues, observed: Scalar, predicted: Scalar, square: Scalar, scores: bool = True
+) -> Assimilated:
     """Of a value measured, given the mean and the variance of the prediction of the (transformed) output.  A missing
     value (NaN) has no energy and changes nothing.  Normal scores cost as much as the rest: without them `white` is
     zero, unless it is free."""
