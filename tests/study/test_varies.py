@@ -43,10 +43,14 @@ b = "HalfNormal(1)"
 level = 0.02
 [initial]
 h = "Normal(0, 2)"
+[solver]
+substeps = 2
+pilot = false
 [sampler]
 particles = 256
 [report]
 draws = 256
+states = false
 """
 
 
