@@ -9,12 +9,14 @@ from pathlib import Path
 
 # Before anything imports jax: the numbers in these tests are for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# The options for XLA that probsysid sets itself, but machine code is not optimised: tests mostly compile, which takes
-# half as long so (docs/decisions.md).  tests/parallel/test_sharding.py and perf/kernel.py run with all options.
+# The options for XLA that probsysid sets itself, but machine code is not optimised, and fusions are not emitted through
+# MLIR: tests mostly compile, which takes less than half as long so (docs/decisions.md).
+# tests/parallel/test_sharding.py and perf/kernel.py run with all options.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=64000000,xla_cpu_use_multi_output_fusion=true"
-    " --xla_disable_hlo_passes=cpu_multi_output_fusion --xla_backend_optimization_level=0",
+    " --xla_disable_hlo_passes=cpu_multi_output_fusion --xla_backend_optimization_level=0"
+    " --xla_cpu_use_fusion_emitters=false",
 )
 # Compiled programs are shared by the processes of one run, and kept for the next.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs"))
@@ -33,6 +35,10 @@ import pytest
 from hypothesis import settings
 
 from tests.shapes import check_package
+
+# JAX makes and drops a million small objects per program, hardly any in cycles: by default every tenth second of the
+# suite would go to the search for cycles.
+gc.set_threshold(200_000, 50, 100)
 
 # Shapes and types of arrays in signatures are checked while tests run.  Before anything imports probsysid.
 check_package("probsysid")

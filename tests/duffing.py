@@ -46,6 +46,6 @@ def options(**changes: object) -> dict:
         "noise": {"position": dist.LogNormal(-4, 1.0)},
         "initial": INITIAL,
         "solver": SOLVER,
-        "sampler": ps.Sampler(particles=128),
+        "sampler": ps.Sampler(particles=128, recover=False),  # too few to be trusted always
     }
     return {**given, **changes}

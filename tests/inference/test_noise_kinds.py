@@ -22,8 +22,8 @@ KINDS: dict[str, ps.Noise] = {
     "clipped": ps.Noise(LEVELS, upper=0.9),
     "coloured": ps.Noise(LEVELS, time=dist.LogNormal(-1.0, 1.0)),
 }
-SIMILAR = ("quantised", "clipped")
-"""Smoothed as with Student-t noise: by the first two moments of the output."""
+SIMILAR = ("quantised", "clipped", "log")
+"""Smoothed as with Student-t noise: by the first two moments of the output; or as with Gaussian noise."""
 SAMPLER = ps.Sampler(particles=128, islands=2, recover=False)
 
 
@@ -100,7 +100,7 @@ def check_prediction(kind: str, posterior: ps.Posterior, **options: Any) -> None
     assert kind != "clipped" or float(band["y_high"].max()) == 0.9
 
 
-@pytest.mark.parametrize("kind", ["Student-t", "log", "coloured"])
+@pytest.mark.parametrize("kind", ["Student-t", *(pytest.param(k, marks=pytest.mark.long) for k in ("log", "coloured"))])
 def test_initial_states_are_estimated_as_the_noise_is(kind: str) -> None:
     """An outlier among the first samples does not move where a prediction starts."""
     data = record(kind)
@@ -120,11 +120,10 @@ def test_states_are_smoothed(kind: str) -> None:
     assert all(np.all(np.isfinite(values)) for values in states.innovations.values())
 
 
-def test_a_report_is_written(found: tuple[str, ps.Posterior], tmp_path: Path) -> None:
-    kind, posterior = found
-    if kind == "coloured":
-        posterior.report(tmp_path / "report.html")
-        assert "noise.y.time" in (tmp_path / "report.html").read_text()
+@pytest.mark.long
+def test_a_report_is_written(tmp_path: Path) -> None:
+    identified("coloured").report(tmp_path / "report.html")
+    assert "noise.y.time" in (tmp_path / "report.html").read_text()
 
 
 def test_residuals_raise_no_doubt(found: tuple[str, ps.Posterior]) -> None:
@@ -149,7 +148,7 @@ def test_the_pilot_is_not_for_coloured_noise() -> None:
         assert has_pilot(identified(kind).setup.problem) == (kind != "coloured")
 
 
-@pytest.mark.parametrize("kind", ["Student-t", "coloured"])
+@pytest.mark.parametrize("kind", [pytest.param("Student-t", marks=pytest.mark.long), "coloured"])
 def test_online_is_batch(kind: str) -> None:
     """The same numbers, sample by sample."""
     batch = identified(kind)

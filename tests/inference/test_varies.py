@@ -95,7 +95,10 @@ def truncated() -> Case:
 CASES = {"absolute": absolute, "relative": relative, "truncated": truncated}
 
 
-@pytest.fixture(scope="module", params=list(CASES))
+QUICK = "relative"
+
+
+@pytest.fixture(scope="module", params=[k if k == QUICK else pytest.param(k, marks=pytest.mark.long) for k in CASES])
 def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]()
 

@@ -48,8 +48,13 @@ CHOSEN = [
 ]
 
 
-# All seven take about 18 s of processor time, most of it compilation.
-@pytest.mark.parametrize("number", range(len(CHOSEN)))
+LONG = (0, 2, 6)
+"""The others have what these have: all seven take about 18 s of processor time, most of it compilation."""
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in range(len(CHOSEN))]
+)
 def test_chosen_structures(number: int) -> None:
     """Blocks of 1, 2, 3, 4 and more particles, of 5 in all."""
     check(CHOSEN[number], block=number % 6 + 1, seed=number)

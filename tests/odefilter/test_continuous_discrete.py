@@ -62,7 +62,7 @@ def test_integrals_of_white_noise_are_exact(order: int) -> None:
     assert found == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("coefficients", [*SYSTEMS.values(), [0.0, 0.0, 0.0]])
+@pytest.mark.parametrize("coefficients", [*SYSTEMS.values(), pytest.param([0.0, 0.0, 0.0], marks=pytest.mark.long)])
 def test_linear_equations_converge_at_order_four(coefficients: list[float]) -> None:
     """Twice the steps, a sixteenth of the error, up to the next order: here 15.2 to 16.5."""
     errors = np.array([np.subtract(*of_linear(coefficients, steps)) for steps in (2, 4, 8)])
@@ -118,7 +118,7 @@ def coupled_particle(forces: Sequence[float | None]) -> Particle:
     return Particle({}, one(NOISES), one(START), one(START_SD), levels)
 
 
-@pytest.mark.parametrize("intersample", ["zoh", "linear", "bandlimited"])
+@pytest.mark.parametrize("intersample", ["zoh", pytest.param("linear", marks=pytest.mark.long), "bandlimited"])
 def test_coupled_equations_have_the_density_of_the_joint_gaussian(intersample: str) -> None:
     """Unknown start, two outputs, missing values, any input; order four, but for inputs that jump or have kinks at
     samples only, where it is the same."""

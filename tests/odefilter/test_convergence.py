@@ -1,5 +1,6 @@
 """The mean converges to the solution at the order that follows from the prior's smoothness."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -104,15 +105,26 @@ SLACK = 0.35
 # Where the mean does better, that is asserted too: losing an order would be a defect.
 
 
-@pytest.mark.parametrize("linearisation", [EKF0(), EKF1()], ids=["EKF0", "EKF1"])
-@pytest.mark.parametrize("q", [1, 2, 3, *(pytest.param(q, marks=pytest.mark.long) for q in (4, 5))])
+def both_linearisations(smoothness: Sequence[int], quick: set[tuple[int, str]]) -> Any:
+    """Every smoothness with EKF0 and EKF1; each combination compiles for seconds, and only some are quick."""
+    names = {"EKF0": EKF0(), "EKF1": EKF1()}
+    return pytest.mark.parametrize(
+        ("q", "linearisation"),
+        [
+            pytest.param(q, linearisation, id=f"{q}-{name}", marks=[pytest.mark.long] * ((q, name) not in quick))
+            for q in smoothness
+            for name, linearisation in names.items()
+        ],
+    )
+
+
+@both_linearisations((1, 2, 3, 4, 5), quick={(1, "EKF1"), (2, "EKF0"), (3, "EKF1")})
 def test_first_order_form(q: int, linearisation: Any) -> None:
     """Observed: q + 1."""
     assert np.all(observed_orders(growth(), q, linearisation) > q + 1 - SLACK)
 
 
-@pytest.mark.parametrize("linearisation", [EKF0(), EKF1()], ids=["EKF0", "EKF1"])
-@pytest.mark.parametrize("q", [2, 3, pytest.param(4, marks=pytest.mark.long), 5])
+@both_linearisations((2, 3, 4, 5), quick={(2, "EKF1"), (3, "EKF0"), (5, "EKF1")})
 def test_second_order_form(q: int, linearisation: Any) -> None:
     """Observed: q with EKF0, and q + 1 with EKF1 once the prior is smoother than the ODE needs (q > 2)."""
     expected = q + 1 if isinstance(linearisation, EKF1) and q > 2 else q

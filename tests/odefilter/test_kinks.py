@@ -73,7 +73,7 @@ def relative_error(friction: str, case: Case) -> float:
         # friction, steps per period, diffusion, bound                measured
         ("none", 100, QuasiMLE(), 2e-6),  # ...................... 1.0e-6
         ("sign", 50, QuasiMLE(), 6e-2),  # ....................... 4.5e-2
-        ("sign", 200, QuasiMLE(), 2e-2),  # ...................... 1.4e-2
+        pytest.param("sign", 200, QuasiMLE(), 2e-2, marks=pytest.mark.long),  # 1.4e-2
         ("tanh", 100, QuasiMLE(), 2e-2),  # ...................... 1.1e-2
     ],
 )

@@ -84,7 +84,7 @@ CASES = {
 }
 
 
-LONG = ("second order, q=4, irregular steps",)
+LONG = ("first order", "second order, q=4, irregular steps")
 
 
 @pytest.fixture(scope="module", params=[pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in CASES])

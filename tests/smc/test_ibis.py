@@ -41,7 +41,16 @@ VARIANTS = {
 }
 
 
-LONG = ("resampling stratified", "resampling residual", "move mixture", "move student", "4 islands")
+LONG = (
+    "resampling stratified",
+    "resampling residual",
+    "resampling multinomial",
+    "move gaussian",
+    "move mixture",
+    "move student",
+    "4 islands",
+    "never bridged",
+)
 
 
 @pytest.mark.parametrize("variant", [pytest.param(v, marks=[pytest.mark.long] * (v in LONG)) for v in VARIANTS])
@@ -56,9 +65,16 @@ def test_linear_regression(variant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "variant", ["default", pytest.param("move gaussian", marks=pytest.mark.long), "likelihood path"]
+    ("problem", "variant"),
+    [
+        pytest.param(RATE, "default", id="positive-default"),
+        pytest.param(COIN, "likelihood path", id="bounded-likelihood path"),
+        pytest.param(COIN, "default", id="bounded-default", marks=pytest.mark.long),
+        pytest.param(RATE, "likelihood path", id="positive-likelihood path", marks=pytest.mark.long),
+        pytest.param(RATE, "move gaussian", id="positive-move gaussian", marks=pytest.mark.long),
+        pytest.param(COIN, "move gaussian", id="bounded-move gaussian", marks=pytest.mark.long),
+    ],
 )
-@pytest.mark.parametrize("problem", [RATE, COIN], ids=["positive", "bounded"])
 def test_constrained_parameters(problem: Any, variant: str) -> None:
     assert_exact(problem, VARIANTS[variant])
 
@@ -166,7 +182,9 @@ class EveryoneStays:
 
 
 @pytest.mark.parametrize("move", ["gaussian", pytest.param("student", marks=pytest.mark.long)])
-@pytest.mark.parametrize("problem", [REGRESSION, RATE], ids=["regression", "positive"])
+@pytest.mark.parametrize(
+    "problem", [REGRESSION, pytest.param(RATE, marks=pytest.mark.long)], ids=["regression", "positive"]
+)
 def test_a_dropped_proposal_ratio_shows(problem: Any, move: str) -> None:
     inner = MOVES[move]
     assert isinstance(inner, IndependentMH)
@@ -174,7 +192,9 @@ def test_a_dropped_proposal_ratio_shows(problem: Any, move: str) -> None:
         assert_exact(problem, replace(SAMPLER, move=WithoutProposalRatio(inner)))
 
 
-@pytest.mark.parametrize("variant", [pytest.param("waste-free", marks=pytest.mark.long), "move random-walk", "paper"])
+@pytest.mark.parametrize(
+    "variant", [*(pytest.param(v, marks=pytest.mark.long) for v in ("waste-free", "move random-walk")), "paper"]
+)
 def test_skipped_resampling_shows(variant: str) -> None:
     """Independent proposals repeated until nearly all particles have moved would forget it; so these do not."""
     sampler = {**VARIANTS, "paper": PAPER}[variant]
@@ -183,7 +203,7 @@ def test_skipped_resampling_shows(variant: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["data", pytest.param("likelihood", marks=pytest.mark.long)])
-@pytest.mark.parametrize("problem", [RATE, COIN], ids=["positive", "bounded"])
+@pytest.mark.parametrize("problem", [RATE, pytest.param(COIN, marks=pytest.mark.long)], ids=["positive", "bounded"])
 def test_a_forgotten_jacobian_shows(problem: Any, path: Any) -> None:
     with pytest.raises(AssertionError, match="standard errors off"):
         assert_exact(problem, replace(SAMPLER, path=path), target=lambda: without_jacobian(problem))

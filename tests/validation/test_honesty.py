@@ -58,7 +58,7 @@ def test_fixed_steps_that_are_too_long_are_honest_by_being_wider() -> None:
     assert width("fixed", 1) > 1.5
 
 
-@pytest.mark.parametrize("method", ["rk4", "paper"])
+@pytest.mark.parametrize("method", ["rk4", pytest.param("paper", marks=pytest.mark.long)])
 def test_the_same_check_finds_dishonest_methods(method: str) -> None:
     assert root_mean_square(method, 1) > MOST
 

@@ -8,3 +8,9 @@ Numbers = np.ndarray | Array
 
 Scalar = Numbers | float
 """A number of one particle: traced, or known beforehand.  `jax.vmap` gives it a particle axis."""
+
+Truth = Numbers | bool
+"""Whether something is so for one particle: traced, or known beforehand."""
+
+Index = Array | int
+"""A whole number: traced, or known beforehand."""

@@ -14,12 +14,12 @@ In moments and in the smoother n follows the components, and has its physical un
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
-from probsysid._internal.array_types import Numbers
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.model.noise import NoiseValues, OutputNoise
 from probsysid.odefilter.interval_data import IntervalData
 
@@ -29,7 +29,7 @@ def coloured(noise: Sequence[OutputNoise]) -> dict[int, NoiseValues]:
     return {i: r for i, r in enumerate(noise) if isinstance(r, NoiseValues) and r.time is not None}
 
 
-def decay(noise: NoiseValues, sample: IntervalData) -> tuple[Any, Any]:
+def decay(noise: NoiseValues, sample: IntervalData) -> tuple[Scalar, Scalar]:
     """Factor a over the interval that leads to a sample, and the standard deviation of what is new."""
     steps = sample.grid.shape[0] if sample.count is None else sample.count
     rate = sample.step * steps / noise.time
@@ -42,7 +42,7 @@ def apart_from_state(noise: Sequence[OutputNoise]) -> list[OutputNoise]:
     return [nothing.get(i, r) for i, r in enumerate(noise)]
 
 
-def units_of_all(sample: IntervalData, mean: Any) -> Any:
+def units_of_all(sample: IntervalData, mean: Numbers) -> Array:
     """The physical value of one unit of every component of a mean, and of the coloured noise after them: its own."""
     return jnp.concatenate([sample.scales, jnp.ones(len(mean) - len(sample.scales))])
 

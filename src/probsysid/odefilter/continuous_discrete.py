@@ -18,16 +18,17 @@ covariance of a step: the order of classical Runge-Kutta, which takes mean, tang
 Jacobians at its stages.  With these two, integrals of white noise are exact for ODEs of first and second order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, PyTree
 
-from probsysid._internal.array_types import Scalar
+from probsysid._internal.array_types import Index, Scalar
 from probsysid.model.model import Model
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern
@@ -54,7 +55,7 @@ LARGEST = 12
 class KalmanState(NamedTuple):
     """A Gaussian over the physical components, in physical units."""
 
-    mean: list[Any]
+    mean: Row
     factor: list[Row]
     """Lower triangular; row i has i + 1 numbers."""
 
@@ -80,7 +81,7 @@ class ContinuousDiscreteEKF:
         root = jnp.sqrt(sample.step)
         forces = [[phi[node] / root for phi in LEGENDRE] for node in range(3)]
 
-        def step(j: Any, state: KalmanState) -> KalmanState:
+        def step(j: Index, state: KalmanState) -> KalmanState:
             inputs = [[*u, *phi] for u, phi in zip(step_inputs(sample, j), forces, strict=True)]
             return self._advance(state, particle, sample.step, inputs)
 
@@ -88,18 +89,18 @@ class ContinuousDiscreteEKF:
 
     # One step
 
-    def _advance(self, state: KalmanState, particle: Particle, length: Any, inputs: list[list[Any]]) -> KalmanState:
+    def _advance(self, state: KalmanState, particle: Particle, length: Scalar, inputs: list[Row]) -> KalmanState:
         """One step; to the inputs at its beginning, middle and end the values of the polynomials are appended."""
         size = len(state.mean)
         kicks = [(c, k) for c, s in enumerate(particle.process_noise or []) if s is not None for k in range(2)]
         columns = [[None] * j + [state.factor[i][j] for i in range(j, size)] for j in range(size)]
         columns += [[None] * size for _ in kicks]
 
-        def rates(numbers: list[Any], given: list[Any]) -> list[Any]:
+        def rates(numbers: Row, given: list[Scalar]) -> Row:
             at, tangents = numbers[:size], _parts(numbers[size:], size)
             return self._rates(at, tangents, particle, given, [None] * size + kicks)
 
-        numbers: list[Any] = [*state.mean, *(entry for column in columns for entry in column)]
+        numbers: Row = [*state.mean, *(entry for column in columns for entry in column)]
         if self.model.operations > MOST_WRITTEN_OUT:
             after = stages_in_loop(rates, [jnp.zeros(()) if x is None else x for x in numbers], length, inputs)
         else:
@@ -119,7 +120,7 @@ class ContinuousDiscreteEKF:
         inputs, forces = given[: -len(LEGENDRE)], given[-len(LEGENDRE) :]
         levels = particle.process_noise or []
 
-        def highest(physical: Any) -> list[Any]:
+        def highest(physical: Sequence[Scalar]) -> Sequence[Scalar]:
             return self.model.highest_derivatives(physical, inputs, particle.parameters)
 
         slopes = jacobian(highest, at, self.model.dynamics_sparsity)
@@ -136,12 +137,12 @@ class ContinuousDiscreteEKF:
 
     def observe(
         self, state: KalmanState, particle: Particle, sample: IntervalData, scores: bool = True
-    ) -> tuple[KalmanState, Any, list[Innovation]]:
+    ) -> tuple[KalmanState, Scalar, list[Innovation]]:
         """Condition on the sample's outputs, linearised at the mean.  Returns the state, the energy and each output's
         innovation, as `ODEFilter.observe` does."""
         inputs = [values[0] for values in sample.inputs]
 
-        def function(physical: Any) -> Any:
+        def function(physical: Sequence[Scalar]) -> Sequence[Scalar]:
             highest = self.model.highest_derivatives(physical, inputs, particle.parameters)
             outputs = self.model.measured(physical, highest, inputs, particle.parameters)
             return transformed(particle.noise, outputs, list(sample.outputs))
@@ -162,17 +163,17 @@ class ContinuousDiscreteEKF:
         step: Callable[..., KalmanState],
         particle: Particle,
         sample: IntervalData,
-    ) -> tuple[None, Any]:
+    ) -> tuple[None, PyTree]:
         """No pattern, and the shapes of a state."""
         return None, jax.eval_shape(first, particle, sample)
 
     def fill(self, state: KalmanState, pattern: None) -> KalmanState:
         return jax.tree.map(lambda value: jnp.asarray(value, dtype=float), state)
 
-    def pack(self, state: KalmanState, template: Any) -> Any:
+    def pack(self, state: KalmanState, template: PyTree) -> Array:
         return jnp.stack(jax.tree.leaves(state))
 
-    def unpack(self, packed: Any, template: Any) -> KalmanState:
+    def unpack(self, packed: Array, template: PyTree) -> KalmanState:
         return jax.tree.unflatten(jax.tree.structure(template), list(packed))
 
 
@@ -188,7 +189,7 @@ def _outputs_sparsity(model: Model) -> SparsityPattern:
     )
 
 
-def _parts(numbers: list[Any], size: int) -> list[list[Any]]:
+def _parts(numbers: Row, size: int) -> list[Row]:
     return [numbers[i : i + size] for i in range(0, len(numbers), size)]
 
 

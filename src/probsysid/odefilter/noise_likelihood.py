@@ -15,14 +15,15 @@ integral over log(lambda) is done by the trapezoidal rule on NODES points, which
 integrands; the points reach as far down as the sample's error calls for (docs/validation-noise.md has its error).
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.special import gammaln, log_ndtr, ndtr, ndtri
 
+from probsysid._internal.array_types import Scalar, Truth
 from probsysid.model.noise import NoiseForm, NoiseValues, OutputNoise
 
 NODES = 24
@@ -46,14 +47,14 @@ ABSCISSAE, WEIGHTS = np.polynomial.legendre.leggauss(6)
 class Assimilated(NamedTuple):
     """What one measured value does."""
 
-    energy: Any
-    correction: Any
+    energy: Scalar
+    correction: Scalar
     """Derivative of log Z by the predicted output: times a covariance with the output, the change of a mean."""
-    shrink: Any
+    shrink: Scalar
     """Times the product of two covariances with the output, what a row of the factor loses."""
-    variance: Any
+    variance: Scalar
     """Of the prediction, its noise included (a Student-t's scale in place of its deviation)."""
-    white: Any
+    white: Scalar
     """Normal score: the normal number whose probability is the same as that of the value; half-way through an
     interval."""
 
@@ -61,29 +62,29 @@ class Assimilated(NamedTuple):
 class Parts(NamedTuple):
     """log Z, and the first two derivatives of Z by the predicted output over Z."""
 
-    log: Any
-    first: Any
-    second: Any
+    log: Scalar
+    first: Scalar
+    second: Scalar
 
 
 class Place(NamedTuple):
     """Where a noisy output was, relative to its prediction."""
 
-    error: Any
+    error: Scalar
     """To the value, or to the nearest point of an interval."""
-    low: Any
-    high: Any
-    exact: Any
+    low: Scalar
+    high: Scalar
+    exact: Truth
     """Whether the value is known exactly; True where all are."""
     one_sided: bool
     """Whether all intervals have an infinite end."""
 
 
-def transformed(noise: list[OutputNoise], outputs: Any, observed: Any) -> list[Any]:
+def transformed(noise: list[OutputNoise], outputs: Sequence[Scalar], observed: Sequence[Scalar]) -> list[Scalar]:
     """The outputs as they are compared with data: logarithms where the noise is relative.  Where nothing was measured
     they count as one: before a dose a concentration is zero, and its logarithm would be infinite."""
 
-    def compared(r: OutputNoise, y: Any, value: Any) -> Any:
+    def compared(r: OutputNoise, y: Scalar, value: Scalar) -> Scalar:
         if not (isinstance(r, NoiseValues) and r.form.log):
             return y
         return jnp.log(jnp.where(jnp.isnan(value), 1.0, y))
@@ -91,7 +92,9 @@ def transformed(noise: list[OutputNoise], outputs: Any, observed: Any) -> list[A
     return [compared(*of_one) for of_one in zip(noise, outputs, observed, strict=True)]
 
 
-def assimilate(noise: NoiseValues, observed: Any, predicted: Any, square: Any, scores: bool = True) -> Assimilated:
+def assimilate(
+    noise: NoiseValues, observed: Scalar, predicted: Scalar, square: Scalar, scores: bool = True
+) -> Assimilated:
     """Of a value measured, given the mean and the variance of the prediction of the (transformed) output.  A missing
     value (NaN) has no energy and changes nothing.  Normal scores cost as much as the rest: without them `white` is
     zero, unless it is free."""
@@ -118,7 +121,7 @@ def assimilate(noise: NoiseValues, observed: Any, predicted: Any, square: Any, s
     )
 
 
-def _interval(form: NoiseForm, value: Any) -> tuple[Any, Any, Any]:
+def _interval(form: NoiseForm, value: Scalar) -> tuple[Scalar, Scalar, Truth]:
     """Where the noisy output was, as measured, and whether it is known exactly (the ends are then of no use)."""
     if form.step is None and form.lower is None and form.upper is None:
         return value, value, True
@@ -137,7 +140,7 @@ def _interval(form: NoiseForm, value: Any) -> tuple[Any, Any, Any]:
     return low, high, exact
 
 
-def interval_ends(form: NoiseForm, value: Any) -> tuple[Any, Any]:
+def interval_ends(form: NoiseForm, value: Scalar) -> tuple[Scalar, Scalar]:
     """Where the noisy (transformed) output was, equal ends where it is known exactly; NaN for a missing value."""
     low, high, exact = _interval(form, value)
     known = jnp.log(value) if form.log else value
@@ -145,10 +148,10 @@ def interval_ends(form: NoiseForm, value: Any) -> tuple[Any, Any]:
     return jnp.where(jnp.isnan(value), jnp.nan, low), jnp.where(jnp.isnan(value), jnp.nan, high)
 
 
-def _measure(form: NoiseForm, value: Any, exact: Any) -> Any:
+def _measure(form: NoiseForm, value: Scalar, exact: Truth) -> Scalar:
     """What makes a density of the value measured from -log Z: the Jacobian of the logarithm, log y for a value known
     exactly, and the step of a quantiser, so that energies are comparable with those of other noise."""
-    found: Any = 0.0
+    found: Scalar = 0.0
     if form.log:
         found = value if exact is True else jnp.where(exact, value, 0.0)
     if form.step is not None:
@@ -163,7 +166,7 @@ def _measure(form: NoiseForm, value: Any, exact: Any) -> Any:
 # Gaussian noise
 
 
-def _gaussian(place: Place, variance: Any) -> Parts:
+def _gaussian(place: Place, variance: Scalar) -> Parts:
     first = place.error / variance
     point = Parts(-0.5 * (jnp.log(2 * jnp.pi * variance) + place.error * first), first, first**2 - 1 / variance)
     if place.exact is True:
@@ -172,7 +175,7 @@ def _gaussian(place: Place, variance: Any) -> Parts:
     return Parts(*(jnp.where(place.exact, x, y) for x, y in zip(point, beyond, strict=True)))
 
 
-def _side(place: Place, sd: Any) -> tuple[Any, Any]:
+def _side(place: Place, sd: Scalar) -> tuple[Scalar, Scalar]:
     """Of an interval with an infinite end: 1 if that is the upper one, otherwise -1; and the prediction's distance
     beyond the other end, in standard deviations."""
     upper = place.high == jnp.inf
@@ -180,7 +183,7 @@ def _side(place: Place, sd: Any) -> tuple[Any, Any]:
     return sign, -sign * jnp.where(upper, place.low, place.high) / sd
 
 
-def _beyond(place: Place, variance: Any) -> Parts:
+def _beyond(place: Place, variance: Scalar) -> Parts:
     """Of an error beyond a bound."""
     sd = jnp.sqrt(variance)
     sign, a = _side(place, sd)
@@ -189,7 +192,7 @@ def _beyond(place: Place, variance: Any) -> Parts:
     return Parts(log, sign * density / sd, -a * density / variance)
 
 
-def _within(low: Any, high: Any, variance: Any) -> Parts:
+def _within(low: Scalar, high: Scalar, variance: Scalar) -> Parts:
     """Of an error between two ends.  Both are moved to the lower tail, where nothing cancels."""
     sd = jnp.sqrt(variance)
     a, b = jnp.clip(low / sd, -FAR, FAR), jnp.clip(high / sd, -FAR, FAR)
@@ -201,7 +204,7 @@ def _within(low: Any, high: Any, variance: Any) -> Parts:
     return Parts(log, jnp.where(flipped, -first, first) / sd, second / variance)
 
 
-def _between(a: Any, b: Any) -> Parts:
+def _between(a: Scalar, b: Scalar) -> Parts:
     """log(Phi(b) - Phi(a)), (phi(a) - phi(b)) / Z and (a phi(a) - b phi(b)) / Z for a + b <= 0."""
     high, low = log_ndtr(b), log_ndtr(a)
     log = high + jnp.log1p(-jnp.exp(jnp.minimum(low - high, -1e-300)))
@@ -209,7 +212,7 @@ def _between(a: Any, b: Any) -> Parts:
     return Parts(log, at_a - at_b, a * at_a - b * at_b)
 
 
-def _between_close(a: Any, b: Any) -> Parts:
+def _between_close(a: Scalar, b: Scalar) -> Parts:
     """The same by Gauss-Legendre quadrature: derivatives by the prediction are moments of the error."""
     half, middle = 0.5 * (b - a), 0.5 * (a + b)
     offsets = [half * node for node in ABSCISSAE]
@@ -224,21 +227,21 @@ def _between_close(a: Any, b: Any) -> Parts:
 # Student-t noise
 
 
-def _student_t(noise: NoiseValues, place: Place, square: Any) -> Parts:
+def _student_t(noise: NoiseValues, place: Place, square: Scalar) -> Parts:
     """The sum over precisions."""
     nodes = Nodes.of(noise, place.error, square)
 
-    def fit(variance: Any) -> Any:
+    def fit(variance: Scalar) -> Scalar:
         found = -0.5 * place.error**2 / variance
         return found if place.exact is True else jnp.where(place.exact, found, 0.0)
 
-    def exponent(x: Any, precision: Any) -> Any:
+    def exponent(x: Scalar, precision: Scalar) -> Scalar:
         return nodes.half * (x - precision) + fit(square + nodes.scale / precision)
 
     # either the noise or the prediction explains an error: the largest exponent is near one of the two
     reference = jnp.maximum(exponent(nodes.centre, jnp.exp(nodes.centre)), exponent(0.0, 1.0))
 
-    def add(sums: tuple[Any, ...], x: Any, precision: Any) -> tuple[Any, ...]:
+    def add(sums: tuple[Scalar, ...], x: Scalar, precision: Scalar) -> tuple[Scalar, ...]:
         weight = jnp.exp(exponent(x, precision) - reference)
         terms = _term(place, square + nodes.scale / precision)
         return tuple(known + weight * term for known, term in zip(sums, terms, strict=True))
@@ -247,7 +250,7 @@ def _student_t(noise: NoiseValues, place: Place, square: Any) -> Parts:
     return Parts(reference + jnp.log(total) + nodes.constant, first / total, second / total)
 
 
-def _term(place: Place, variance: Any) -> tuple[Any, Any, Any]:
+def _term(place: Place, variance: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """Of one precision: Z, but for what is in the weight, and its derivatives."""
     precision = 1 / variance
     sd = jnp.sqrt(variance)
@@ -277,18 +280,18 @@ class Nodes(NamedTuple):
     the points reach up to where the smallest total variance that matters leaves nothing to the noise.
     """
 
-    scale: Any
+    scale: Scalar
     """Variance of the noise where lambda is 1."""
-    half: Any
+    half: Scalar
     """Degrees of freedom over two: the log weight of a point is half (log(lambda) - lambda)."""
-    centre: Any
-    low: Any
-    spacing: Any
-    constant: Any
+    centre: Scalar
+    low: Scalar
+    spacing: Scalar
+    constant: Scalar
     """To be added to the log of the sum."""
 
     @classmethod
-    def of(cls, noise: NoiseValues, error: Any, square: Any) -> "Nodes":
+    def of(cls, noise: NoiseValues, error: Scalar, square: Scalar) -> "Nodes":
         scale, nu, shape = noise.level**2, noise.degrees, 0.5 * (noise.degrees + 1)
         reach = jnp.sqrt(2 * DEPTH / shape)
         above = 1 + DEPTH / shape + reach
@@ -300,11 +303,11 @@ class Nodes(NamedTuple):
         constant = half * jnp.log(half) - gammaln(half) + jnp.log(spacing)
         return cls(scale, half, centre, low, spacing, constant)
 
-    def fold(self, add: Callable[..., tuple[Any, ...]], count: int) -> tuple[Any, ...]:
+    def fold(self, add: Callable[..., tuple[Scalar, ...]], count: int) -> tuple[Scalar, ...]:
         """Sums over all points: `add(sums, log(lambda), lambda)`.  A loop: written out, it would take XLA a minute."""
         ratio = jnp.exp(self.spacing)
 
-        def body(_: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        def body(_: int, carry: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
             x, precision, *sums = carry
             return x + self.spacing, precision * ratio, *add(tuple(sums), x, precision)
 
@@ -315,17 +318,17 @@ class Nodes(NamedTuple):
 # Normal scores
 
 
-def _white(noise: NoiseValues, place: Place, square: Any) -> Any:
+def _white(noise: NoiseValues, place: Place, square: Scalar) -> Scalar:
     """The normal number of the same probability."""
     low, high = place.error, place.error
     if place.exact is not True:
         low, high = (jnp.where(place.exact, place.error, end) for end in (place.low, place.high))
 
-    def tails(variance: Any) -> tuple[Any, Any]:
+    def tails(variance: Scalar) -> tuple[Scalar, Scalar]:
         a, b = (jnp.clip(end / jnp.sqrt(variance), -FAR, FAR) for end in (low, high))
         return ndtr(a) + ndtr(b), ndtr(-a) + ndtr(-b)
 
-    def add(sums: tuple[Any, ...], x: Any, precision: Any) -> tuple[Any, ...]:
+    def add(sums: tuple[Scalar, ...], x: Scalar, precision: Scalar) -> tuple[Scalar, ...]:
         weight = jnp.exp(nodes.half * (x - precision) + nodes.constant)
         found = tails(square + nodes.scale / precision)
         return tuple(known + weight * tail for known, tail in zip(sums, found, strict=True))

@@ -192,7 +192,7 @@ CHUNKED = {
 }
 
 
-@pytest.mark.parametrize("name", CHUNKED)
+@pytest.mark.parametrize("name", [n if n == "restarts" else pytest.param(n, marks=pytest.mark.long) for n in CHUNKED])
 def test_results_do_not_depend_on_the_chunk_length(name: str) -> None:
     """Chunks of 4 points, the last of them padded, as one of 256: the same operations on the same numbers, vectorised
     differently."""
@@ -206,7 +206,9 @@ def test_results_do_not_depend_on_the_chunk_length(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.nanmax(np.abs(expected)))
 
 
-@pytest.mark.parametrize("name", CHUNKED)
+@pytest.mark.parametrize(
+    "name", ["restarts", "coloured noise", pytest.param("irregular steps", marks=pytest.mark.long)]
+)
 def test_a_record_is_smoothed_as_the_joint_gaussian(name: str) -> None:
     """Each chunk of two samples is filtered again on the way back, the last one padded.  All particles are equal: the
     same moments for all, and a draw of the path for each."""

@@ -1,17 +1,16 @@
 """Coloured noise (`coloured_noise.py`) as further rows of numbers, after those of the free components."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from probsysid.model.noise import OutputNoise
 from probsysid.odefilter.coloured_noise import coloured, decay
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.unrolled import gaussian
-from probsysid.odefilter.unrolled.gaussian import Row
+from probsysid.odefilter.unrolled.gaussian import Entry, Row
 
 
-def diagonal(values: Sequence[Any], columns: int, first: int) -> list[Row]:
+def diagonal(values: Sequence[Entry], columns: int, first: int) -> list[Row]:
     """Rows with one value each, in consecutive columns from the first."""
     return [[value if k == first + j else None for k in range(columns)] for j, value in enumerate(values)]
 
@@ -28,8 +27,8 @@ def aged(state: FilterState, free: int, noise: Sequence[OutputNoise], sample: In
 
 
 def with_coloured(
-    output_rows: list[Row], predictions: Sequence[Any], state: FilterState, free: int, noise: Sequence[OutputNoise]
-) -> tuple[list[Row], list[Any]]:
+    output_rows: list[Row], predictions: Sequence[Entry], state: FilterState, free: int, noise: Sequence[OutputNoise]
+) -> tuple[list[Row], Row]:
     """Rows and predictions of the outputs together with their coloured noise."""
     rows, values = list(output_rows), list(predictions)
     places = coloured(noise)
@@ -39,7 +38,7 @@ def with_coloured(
     return rows, values
 
 
-def noise_alone(state: FilterState, factor: list[Row], free_mean: list[Any], free: int) -> FilterState:
+def noise_alone(state: FilterState, factor: list[Row], free_mean: Sequence[Entry], free: int) -> FilterState:
     """The state with its coloured noise as after the data, and its components as before."""
     rows = diagonal([gaussian.length(row) for row in factor[free:]], len(factor), free)
     mean = [*state.mean[: len(state.mean) - len(rows)], *free_mean[free:]]

@@ -26,7 +26,8 @@ from probsysid.model.noise import NoiseValues, OutputNoise
 from probsysid.odefilter.noise_likelihood import assimilate
 
 Entry = Any
-"""A scalar, or None for a structural zero."""
+"""A scalar, or None for a structural zero.  Where it cannot be None the algebra knows, which no type checker
+follows."""
 
 Row = list[Entry]
 

@@ -1,7 +1,6 @@
 """Predicted outputs on rows of numbers."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from probsysid._internal.array_types import Scalar
 from probsysid.model.model import Model
@@ -15,7 +14,7 @@ from probsysid.odefilter.unrolled.gaussian import Row
 
 
 def predicted_outputs(
-    model: Model, layout: Layout, particle: Particle, sample: IntervalData, mean: list[Any], rows: list[Row]
+    model: Model, layout: Layout, particle: Particle, sample: IntervalData, mean: list[Scalar], rows: list[Row]
 ) -> tuple[list[Row], list[Scalar]]:
     """Rows and values of the outputs as data measure them, linearised at the mean of all components."""
     scales = sample.scales

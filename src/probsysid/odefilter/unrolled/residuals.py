@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import reduce
 from math import factorial
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from probsysid._internal.array_types import Scalar
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.process_noise import TERMS, kick_weights
@@ -16,7 +16,7 @@ from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.gaussian import Row
 
 
-def change_along_ode(layout: Layout, jacobian: list[Row], scales: Any, physical: list[Any]) -> list[Any]:
+def change_along_ode(layout: Layout, jacobian: list[Row], scales: Numbers, physical: Row) -> Row:
     """The change of every component when the physical ones change and the solution remains one of the ODE.
 
     The k-th time derivative of x^(n) = f(x, ..., x^(n-1)) changes by J times the change of the k-th derivatives of the
@@ -30,15 +30,13 @@ def change_along_ode(layout: Layout, jacobian: list[Row], scales: Any, physical:
     return [gaussian.multiply(value, 1 / scale) for value, scale in zip(values, scales, strict=True)]
 
 
-def derivatives_along_ode(
-    layout: Layout, jacobian: list[Row], scales: Any, physical: list[Any], count: int
-) -> list[list[Any]]:
+def derivatives_along_ode(layout: Layout, jacobian: list[Row], scales: Numbers, physical: Row, count: int) -> list[Row]:
     """Each coordinate's change and its time derivatives, `count` of them from the highest on, in physical units."""
     slopes = [
         [gaussian.multiply(s, scales[i] / scales[j]) for s, j in zip(row, layout.physical, strict=True)]
         for i, row in zip(layout.highest, jacobian, strict=True)
     ]
-    changes: list[list[Any]] = [[] for _ in layout.orders]
+    changes: list[Row] = [[] for _ in layout.orders]
     for i, value in zip(layout.physical, physical, strict=True):
         changes[layout.coordinate[i]].append(value)
     for k in range(count):
@@ -48,7 +46,7 @@ def derivatives_along_ode(
     return changes
 
 
-def carry_along_ode(layout: Layout, jacobian: list[Row], scales: Any, step: Any, physical: list[Any]) -> list[Any]:
+def carry_along_ode(layout: Layout, jacobian: list[Row], scales: Numbers, step: Scalar, physical: Row) -> Row:
     """All components after a step of the linearised ODE, from a change of the physical ones before it; scaled."""
     start = [gaussian.multiply(value, scales[i]) for i, value in zip(layout.physical, physical, strict=True)]
     changes = derivatives_along_ode(layout, jacobian, scales, start, TERMS)
@@ -63,7 +61,7 @@ def carry_along_ode(layout: Layout, jacobian: list[Row], scales: Any, step: Any,
 
 
 def disturbance_rows(
-    layout: Layout, jacobian: list[Row], scales: Any, step: Any, levels: Sequence[Any], components: Sequence[int]
+    layout: Layout, jacobian: list[Row], scales: Numbers, step: Scalar, levels: Row, components: Sequence[int]
 ) -> list[Row]:
     """Rows of some components of the process noise's factor (`process_noise.py`), scaled.
 
@@ -74,7 +72,7 @@ def disturbance_rows(
     return [[column[i] for column in columns] for i in components]
 
 
-def _kicked(layout: Layout, jacobian: list[Row], scales: Any, step: Any, levels: Sequence[Any]) -> list[list[Any]]:
+def _kicked(layout: Layout, jacobian: list[Row], scales: Numbers, step: Scalar, levels: Row) -> list[Row]:
     """Columns over the physical components."""
     columns = []
     for c, level in enumerate(levels):
@@ -95,17 +93,15 @@ def _kicked(layout: Layout, jacobian: list[Row], scales: Any, step: Any, levels:
     return columns
 
 
-def embed(layout: Layout, others: Sequence[int], values: Sequence[Any]) -> list[Any]:
+def embed(layout: Layout, others: Sequence[int], values: Row) -> Row:
     """All components, of which only the `others` are not zero."""
-    components: list[Any] = [None] * layout.size
+    components: Row = [None] * layout.size
     for i, value in zip(others, values, strict=True):
         components[i] = value
     return components
 
 
-def off_solutions(
-    layout: Layout, others: Sequence[int], change: list[Any], jacobian: list[Row], scales: Any
-) -> list[Any]:
+def off_solutions(layout: Layout, others: Sequence[int], change: Row, jacobian: list[Row], scales: Numbers) -> Row:
     """The part of a change of the physical components and the `others` off the ODE's solutions, of the others."""
     count = len(layout.physical)
     along = change_along_ode(layout, jacobian, scales, change[:count])
@@ -113,7 +109,7 @@ def off_solutions(
 
 
 def rows_along_ode(
-    layout: Layout, others: Sequence[int], state: FilterState, jacobian: list[Row], scales: Any, step: Any
+    layout: Layout, others: Sequence[int], state: FilterState, jacobian: list[Row], scales: Numbers, step: Scalar
 ) -> list[Row]:
     """Rows of all components after a step: physical ones carried by the linearised ODE, together with what it gives for
     the others; the rest of the others, the integration error, extrapolated by the prior."""
@@ -127,7 +123,7 @@ def rows_along_ode(
 
 
 def others_along_ode(
-    layout: Layout, others: Sequence[int], jacobian: list[Row], scales: Any, rows: list[Row]
+    layout: Layout, others: Sequence[int], jacobian: list[Row], scales: Numbers, rows: list[Row]
 ) -> list[Row]:
     """Rows of the others from those of the physical components, as `rows_along_ode` carries them: nothing is then off
     the solutions.  Rows with the Jacobian's rate of change would be: the next Jacobian has it, too."""
@@ -135,19 +131,19 @@ def others_along_ode(
     return [[column[i] for column in columns] for i in others]
 
 
-def residuals_at(layout: Layout, mean: list[Any], values: list[Any]) -> list[Any]:
+def residuals_at(layout: Layout, mean: Row, values: Row) -> Row:
     """Of the ODE, at the linearisation whose values of the vector field at the mean these are."""
     return [mean[i] - value for i, value in zip(layout.highest, values, strict=True)]
 
 
-def rate_residuals(layout: Layout, components: list[Any], jacobian: list[Row]) -> list[Any]:
+def rate_residuals(layout: Layout, components: Row, jacobian: list[Row]) -> Row:
     """Highest derivatives minus Jacobian times physical components."""
     physical = [components[i] for i in layout.physical]
     pairs = zip(layout.highest, jacobian, strict=True)
     return [gaussian.subtract(components[i], gaussian.combine_values(row, physical)) for i, row in pairs]
 
 
-def residual_rows(layout: Layout, rows: list[Row], jacobian: list[Row], noise: Any) -> list[Row]:
+def residual_rows(layout: Layout, rows: list[Row], jacobian: list[Row], noise: Numbers | None) -> list[Row]:
     """Rows of the ODE residuals: highest derivative minus Jacobian times state, and the ODE's own noise, if it has any:
     its standard deviation for every component."""
     physical = [rows[i] for i in layout.physical]
@@ -161,7 +157,7 @@ def residual_rows(layout: Layout, rows: list[Row], jacobian: list[Row], noise: A
     return result
 
 
-def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) -> Any:
+def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) -> Scalar:
     """H Q H' over the same for H = e_n: the residual's variance from the newest step's noise, first order over zeroth.
 
     Where the ODE is stiff, noise that moves the highest derivative also moves the vector field, and for the same
@@ -194,11 +190,11 @@ def sparse(matrix: np.ndarray) -> list[Row]:
     return [[float(entry) if entry else None for entry in row] for row in matrix]
 
 
-def apply(matrix: np.ndarray, values: list[Any]) -> list[Any]:
+def apply(matrix: np.ndarray, values: Row) -> Row:
     """`matrix @ values`."""
     return [gaussian.combine_values(row, values) for row in sparse(matrix)]
 
 
-def dense(rows: list[Row]) -> Any:
+def dense(rows: list[Row]) -> Array:
     """Rows as an array."""
     return jnp.stack([jnp.stack([jnp.zeros(()) if e is None else jnp.asarray(e) for e in row]) for row in rows])
