@@ -43,6 +43,8 @@ def model_of(study: dict[str, dict[str, Any]]) -> ps.Model:
 
 
 def prior(value: Any) -> Any:
+    if isinstance(value, dict):
+        return ps.Noise(**{key: prior(item) for key, item in value.items()})
     return parse_prior(value).distribution if isinstance(value, str) and "(" in value else value
 
 
@@ -61,7 +63,7 @@ def fitted(study: dict[str, dict[str, Any]], record: ps.Record) -> ps.Posterior:
         )
 
 
-def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0) -> ps.Record:
+def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0, bound: float = np.inf) -> ps.Record:
     """A driven oscillator with something that the study leaves out."""
     random, time = np.random.default_rng(3), DT * np.arange(SAMPLES)
     drive = 0.6 * np.cos(0.9 * time) + 0.4 * np.sin(1.7 * time + 1.0) + 0.3 * np.cos(0.31 * time)
@@ -72,7 +74,7 @@ def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0) -> ps.R
     forces = {"x": np.array([force])} if force else None
     outputs, _, _ = simulate(model_of(study), parameters, np.array([[1.0], [0.0]]), bare, 8, forces, 3)
     values = outputs["y"][0] + drift * time + NOISE * random.standard_normal(SAMPLES)
-    return ps.Record({"force": drive}, {"y": values}, dt=DT, intersample="zoh")
+    return ps.Record({"force": drive}, {"y": np.minimum(values, bound)}, dt=DT, intersample="zoh")
 
 
 def followed(study: dict[str, dict[str, Any]], sentence: str) -> dict[str, dict[str, Any]]:
@@ -99,6 +101,11 @@ CASES = {
         measured(term="0.1*x**2"),
         {},
         r"A term in x\*\*2 is missing from the equation of 'x'.* x = \"force - c\*dx - k\*x \+ a\*x\*\*2\"`",
+    ),
+    "clipping": (
+        measured(bound=0.5),
+        {},
+        r"are not white .* in a row are its largest value 0.5, .*: `\[noise\] y = { upper = 0.5 }`",
     ),
     "drift": (
         measured(drift=0.01),
