@@ -179,6 +179,7 @@ def simulated(scale: float = 1.0, failed: int = 0, rate: float = 2.0, dt: float 
         (simulated(scale=1e-4), "look at the units, the columns and the priors"),
         (simulated(scale=0.3), "are the priors wide enough?"),
         (simulated(failed=15), "15 of 20 simulations from the prior do not stay finite"),
+        (simulated(failed=15, dt=43200.0), "samples are 43200 s apart: are all rates per second?"),
         (simulated(failed=20), "20 of 20 simulations from the prior do not stay finite"),
         (simulated(rate=35.0), "that is long; set solver.substeps = 4 or more"),
         (simulated(rate=2e3), "are times in seconds, and the priors right?"),

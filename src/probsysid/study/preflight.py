@@ -30,6 +30,9 @@ from probsysid.targets.batch_target import BatchTarget
 LOOK = 2000
 """Samples of each record over which draws from the prior are simulated."""
 
+SLOW = 30.0
+"""Seconds between samples from which on rates may have been given per minute, hour or day."""
+
 FAR = 30.0
 """Ratio of the sizes of simulation and data beyond which units are doubtful."""
 
@@ -223,6 +226,9 @@ def prior_findings(simulation: PriorSimulation) -> list[Finding]:
     findings = []
     if simulation.failed:
         text = f"{simulation.failed} of {total} simulations from the prior do not stay finite"
+        gap = simulation.record.duration / max(simulation.record.samples - 1, 1)
+        if gap > SLOW:
+            text += f"; time is in seconds, and samples are {gap:.6g} s apart: are all rates per second?"
         findings.append(Finding(text, simulation.failed > 0.2 * total))
     if simulation.failed == total:
         return findings

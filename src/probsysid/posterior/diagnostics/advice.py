@@ -106,7 +106,7 @@ def doubt(
             "noise and integration error allow: the posterior is far too narrow and may be far off."
         )
         alone = white or (seen is not None and seen.white)
-        parts += [] if alone else ["They are not white.", model_remedy(problem, seen)]
+        parts += [] if alone else ["They are not white.", model_remedy(problem, seen, output)]
         parts.append(f"Let the noise be inferred, {_noise_lines(output, noise * spread, problem)}.")
     else:
         parts.append(_not_white(name, residuals))
@@ -115,7 +115,7 @@ def doubt(
             parts.append(
                 f"The noise is fixed at {noise:.3g}: far too low, that alone would do it; let it be inferred, {lines}."
             )
-        parts.append(model_remedy(problem, seen))
+        parts.append(model_remedy(problem, seen, output))
     if not white and fixed_steps:
         parts.append("The integration steps are fixed: rule them out with substeps='auto'.")
     return " ".join(parts)
@@ -173,8 +173,8 @@ def free_run_errors(
     return None if estimate is None else examine(problem.model, record, estimate)
 
 
-def model_remedy(problem: Problem, seen: FreeRunErrors | None) -> str:
-    """What to change in a model whose errors are not white."""
+def model_remedy(problem: Problem, seen: FreeRunErrors | None, output: str) -> str:
+    """What to change in a model whose errors of an output are not white."""
     if problem.process_noise:
         return "Its process noise does not account for them: compare it with a richer model by evidence."
     if seen is not None and seen.missing is not None:
@@ -190,7 +190,15 @@ def model_remedy(problem: Problem, seen: FreeRunErrors | None) -> str:
     why = "No single term of the state, the inputs or time explains them: a random force is missing. "
     if seen is None and forms(problem.noise):
         why = ""
-    return f"{why}Add process noise, in a study: {study}; in Python: `process_noise={{{python}}}`."
+    remedy = f"{why}Add process noise, in a study: {study}; in Python: `process_noise={{{python}}}`."
+    if seen is None or output not in seen.memory:
+        return remedy
+    prior = f"LogNormal(log({seen.memory[output]:.2g}), 1)"
+    python = f"noise={{{output!r}: Noise(time=dist.LogNormal(np.log({seen.memory[output]:.2g}), 1))}}"
+    return (
+        f"{remedy} Or, if it is the sensor that drifts, make its noise coloured, in a study: "
+        f'`[noise] {output} = {{ time = "{prior}" }}`; in Python: `{python}`. The evidence tells which.'
+    )
 
 
 def term_remedy(model: Model, missing: MissingTerm) -> str:
