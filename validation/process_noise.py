@@ -4,12 +4,17 @@
 
 An oscillator, linear or with a cubic spring, is driven by a known force and a white one, d v = f dt + s dW, simulated
 finely; its position is measured with noise.  The level s is inferred with the constants, at 1, 2 and 4 integration
-steps per sample, and once more without process noise, by output error.
+steps per sample, and once more without process noise, by output error.  The known force is smooth, or held between
+samples: then the filter begins anew at every sample.
 """
 
+import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -20,8 +25,23 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation-process-noi
 SETS, SAMPLES, DT, FINE = 20, 400, 0.2, 64
 LEVEL, NOISE = 0.2, 0.01
 TRUTH = {"c": 0.2, "k": 1.0}
-SPRINGS = {"linear oscillator": 0.0, "Duffing oscillator": 0.5}
 STEPS = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class System:
+    """An oscillator: its cubic stiffness, and what its known force does between samples."""
+
+    name: str
+    k3: float
+    intersample: Literal["bandlimited", "zoh"]
+
+
+SYSTEMS = (
+    System("linear oscillator", 0.0, "bandlimited"),
+    System("Duffing oscillator", 0.5, "bandlimited"),
+    System("Duffing oscillator, held force", 0.5, "zoh"),
+)
 
 MODEL = ps.Model(
     {"x": 2},
@@ -31,30 +51,31 @@ MODEL = ps.Model(
 )
 
 
-def known_force(time: np.ndarray | float) -> np.ndarray | float:
-    return 0.5 * np.cos(0.9 * time) + 0.3 * np.sin(1.7 * time)
+def known_force(t: np.ndarray | float) -> np.ndarray | float:
+    return 0.5 * np.cos(0.9 * t) + 0.3 * np.sin(1.7 * t)
 
 
-def record(k3: float, seed: int) -> ps.Record:
+def record(system: System, seed: int) -> ps.Record:
     """Simulated by Heun's method with 64 steps per sample; the white force is added at each of them."""
     random = np.random.default_rng(seed)
-    step, state, time = DT / FINE, np.array([1.0, 0.0]), 0.0
+    step, state, now = DT / FINE, np.array([1.0, 0.0]), 0.0
+    held = system.intersample == "zoh"
     positions = [state[0]]
 
-    def rate(x: np.ndarray, t: float) -> np.ndarray:
-        force = known_force(t)
-        return np.array([x[1], force - TRUTH["c"] * x[1] - TRUTH["k"] * x[0] - k3 * x[0] ** 3])
+    def rate(x: np.ndarray, force: float) -> np.ndarray:
+        return np.array([x[1], force - TRUTH["c"] * x[1] - TRUTH["k"] * x[0] - system.k3 * x[0] ** 3])
 
-    for _ in range(SAMPLES - 1):
+    for sample in range(SAMPLES - 1):
         for _ in range(FINE):
-            first = rate(state, time)
-            state = state + step / 2 * (first + rate(state + step * first, time + step))
+            begin, end = (sample * DT, sample * DT) if held else (now, now + step)
+            first = rate(state, known_force(begin))
+            state = state + step / 2 * (first + rate(state + step * first, known_force(end)))
             state[1] += LEVEL * np.sqrt(step) * random.normal()
-            time += step
+            now += step
         positions.append(state[0])
     measured = np.array(positions) + NOISE * random.normal(size=SAMPLES)
     force = known_force(np.arange(SAMPLES) * DT)
-    return ps.Record({"force": force}, {"position": measured}, dt=DT, intersample="bandlimited")
+    return ps.Record({"force": force}, {"position": measured}, dt=DT, intersample=system.intersample)
 
 
 def posterior(data: ps.Record, k3: float, steps: int, seed: int, *, process_noise: bool = True) -> ps.Posterior:
@@ -75,9 +96,9 @@ def posterior(data: ps.Record, k3: float, steps: int, seed: int, *, process_nois
         )
 
 
-def rows(name: str, k3: float, method: str, found: Sequence[ps.Posterior]) -> list[str]:
+def rows(system: System, method: str, found: Sequence[ps.Posterior]) -> list[str]:
     """One line per quantity: mean, rms z-score and coverage of the 90 % intervals."""
-    truth = {**TRUTH, "k3": k3, "process_noise.x": LEVEL, "noise.position": NOISE}
+    truth = {**TRUTH, "k3": system.k3, "process_noise.x": LEVEL, "noise.position": NOISE}
     lines = []
     for quantity in [q for q in found[0].table().index if q in truth]:
         tables = [p.table().loc[quantity] for p in found]
@@ -85,29 +106,35 @@ def rows(name: str, k3: float, method: str, found: Sequence[ps.Posterior]) -> li
         inside = np.mean([t["q05"] <= truth[quantity] <= t["q95"] for t in tables])
         mean, sd = np.mean([t["mean"] for t in tables]), np.mean([t["sd"] for t in tables])
         lines.append(
-            f"| {name} | {method} | {quantity} | {truth[quantity]:g} | {mean:.4f} | {sd:.4f} | "
+            f"| {system.name} | {method} | {quantity} | {truth[quantity]:g} | {mean:.4f} | {sd:.4f} | "
             f"{np.sqrt(np.mean(z**2)):.2f} | {np.max(np.abs(z)):.1f} | {100 * inside:.0f} |"
         )
     return lines
 
 
 def main() -> None:
-    lines = []
-    for name, k3 in SPRINGS.items():
-        data = [record(k3, seed) for seed in range(SETS)]
+    lines, began = [], time.process_time()
+    for system in SYSTEMS:
+        data = [record(system, seed) for seed in range(SETS)]
         for steps in STEPS:
-            found = [posterior(item, k3, steps, seed) for seed, item in enumerate(data)]
-            lines += rows(name, k3, f"process noise, {steps} step{'s' * (steps > 1)}", found)
-        found = [posterior(item, k3, 4, seed, process_noise=False) for seed, item in enumerate(data)]
-        lines += rows(name, k3, "output error, 4 steps", found)
-    PAGE.write_text(TEXT + "\n".join(lines) + "\n")
+            found = [posterior(item, system.k3, steps, seed) for seed, item in enumerate(data)]
+            lines += rows(system, f"process noise, {steps} step{'s' * (steps > 1)}", found)
+        found = [posterior(item, system.k3, 4, seed, process_noise=False) for seed, item in enumerate(data)]
+        lines += rows(system, "output error, 4 steps", found)
+        print("\n".join(lines), flush=True)
+    minutes = (time.process_time() - began) / 60
+    PAGE.write_text(
+        TEXT
+        + "\n".join(lines)
+        + f"\n\n*{date.today()}, probsysid {ps.__version__}, {minutes:.0f} min of processor time.*\n"
+    )
 
 
 TEXT = f"""# Validation: process noise
 
 Made by `python -m validation.process_noise`.
 
-A mass on a linear or hardening spring, driven by a known force and by a white one of level s = {LEVEL} m/s^1.5
+A mass on a linear or hardening spring, driven by a known force, smooth or held between samples, and by a white one of level s = {LEVEL} m/s^1.5
 (d v = f dt + s dW), simulated finely ({FINE} steps per sample); position measured at {SAMPLES} samples of {DT} s, noise
 {NOISE} m. All constants, noise level and s are inferred, s with the default prior (`process_noise={{"x": "auto"}}`),
 at 1, 2 and 4 integration steps per sample: {SETS} data sets each, the same for all rows of a system. Without process

@@ -1,13 +1,16 @@
 """Measurements drawn around outputs, each from its own distribution."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+import probsysid as ps
 from probsysid.model.noise import NoiseForm, NoiseValues
 from probsysid.posterior.noise_draws import noisy_outputs
+from probsysid.posterior.simulate import Simulation
 
 OUTPUTS = np.full((4, 2000), 3.0)
 
@@ -45,3 +48,11 @@ def test_a_quantiser_adds_its_own_variance() -> None:
     variance = np.var(drawn(step=1.0))
     expected = 0.2**2 + 1 / 12
     assert variance == pytest.approx(expected, rel=3.5 * np.sqrt(2 / OUTPUTS.size))
+
+
+def test_scores_compare_a_clipped_value_with_what_the_sensor_would_have_shown() -> None:
+    record = ps.Record(outputs={"y": np.array([0.5, 0.8, 0.8, -0.1])}, dt=1.0)
+    outputs = {"y": np.array([[0.5, 1.2, 0.7, -0.1]])}
+    simulation = Simulation(record, outputs, np.ones(1), 1, 0.0, bounds={"y": (None, 0.8)})
+    assert simulation.rmse().mean == pytest.approx(0.1 / 2)
+    assert replace(simulation, bounds={}).rmse().mean == pytest.approx(np.sqrt((0.4**2 + 0.1**2) / 4))

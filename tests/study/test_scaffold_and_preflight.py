@@ -9,7 +9,7 @@ import scipy.io
 
 import probsysid as ps
 from probsysid.study.catalogue import ENTRIES, NAMES, look_up
-from probsysid.study.preflight import PriorSimulation, clipped, data_findings, prior_findings, step_findings
+from probsysid.study.preflight import PriorSimulation, data_findings, prior_findings, step_findings
 from probsysid.study.run import load_study
 from tests.study.shell import call
 from tests.study.small import write_study
@@ -179,6 +179,7 @@ def simulated(scale: float = 1.0, failed: int = 0, rate: float = 2.0, dt: float 
         (simulated(scale=1e-4), "look at the units, the columns and the priors"),
         (simulated(scale=0.3), "are the priors wide enough?"),
         (simulated(failed=15), "15 of 20 simulations from the prior do not stay finite"),
+        (simulated(failed=15, dt=43200.0), "samples are 43200 s apart: are all rates per second?"),
         (simulated(failed=20), "20 of 20 simulations from the prior do not stay finite"),
         (simulated(rate=35.0), "that is long; set solver.substeps = 4 or more"),
         (simulated(rate=2e3), "are times in seconds, and the priors right?"),
@@ -206,7 +207,6 @@ def test_clipping_missing_and_constant_channels_are_seen(tmp_path: Path) -> None
     assert any("level may be clipped" in text for text in texts)
     assert any("if so, write `[noise] level = { upper = 1.0 }`" in text for text in texts)
     assert any("level: 1 of 60 samples are missing" in text for text in texts)
-    assert clipped(np.array([0.0, 1, 1, 1, 0, 1]), 1.0) == (3, 3)
 
 
 def test_the_line_that_is_offered_for_clipped_data_keeps_what_is_there_and_silences_the_warning(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from probsysid._internal.errors import InputError
 from probsysid._internal.statistics import weighted_quantile
 from probsysid._internal.validation import check_count, check_index, check_kind, check_level, check_seed
 from probsysid.data.record import Record
-from probsysid.model.noise import NoiseValues
+from probsysid.model.noise import NoiseValues, forms
 from probsysid.posterior.ahead import last_states, steps_ahead
 from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.initial_states import Initial, InitialStates, initial_states, trained_from_the_same_start
@@ -176,7 +176,9 @@ def _free_run(
     model = posterior.setup.problem.model
     outputs, taken, error = simulate(model, parameters, start.values, record, steps, forces, seed)
     skip = start.used if skip is None else skip
-    return Simulation(record, outputs, weights, taken, error, skip, start.origin, chosen)
+    of_noise = forms(posterior.setup.problem.noise).items()
+    bounds = {name: (form.lower, form.upper) for name, form in of_noise if (form.lower, form.upper) != (None, None)}
+    return Simulation(record, outputs, weights, taken, error, skip, start.origin, chosen, bounds=bounds)
 
 
 def _chosen(

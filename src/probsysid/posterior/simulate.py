@@ -68,6 +68,8 @@ class Simulation:
     """Index of each particle in the posterior."""
     carried: dict[str, CarriedNoise] = field(default_factory=dict)
     """Coloured noise that is known from data before the prediction, by output."""
+    bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    """Where sensors clip, lowest and highest value by output: scores compare with what such a sensor would show."""
 
     @cached_property
     def scored(self) -> tuple[str, ...]:
@@ -126,7 +128,10 @@ class Simulation:
         if name not in self.record.outputs:
             raise InputError(f"the record has no measured {name!r} to compare with.")
         measured = np.asarray(self.record.outputs[name])[self.skip :]
-        error = self.outputs[name][:, self.skip :] - measured
+        simulated = self.outputs[name][:, self.skip :]
+        if name in self.bounds:
+            simulated = np.clip(simulated, *self.bounds[name])
+        error = simulated - measured
         with np.errstate(divide="ignore", invalid="ignore"):  # an output that is constant has no spread to compare with
             return Scores(score(error, measured), self.weights)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from probsysid._internal.figure_text import literal_labels
 from probsysid.data.record import Record
+from probsysid.data.sensor_limits import runs_at, sensor_limits
 from probsysid.model.initial_state import gaussian_moments
 from probsysid.model.model import Model
 from probsysid.model.problem import Problem
@@ -29,8 +30,8 @@ from probsysid.targets.batch_target import BatchTarget
 LOOK = 2000
 """Samples of each record over which draws from the prior are simulated."""
 
-CLIPPED_RUN = 4
-"""Consecutive samples at the largest or smallest value that count as clipped."""
+SLOW = 30.0
+"""Seconds between samples from which on rates may have been given per minute, hour or day."""
 
 FAR = 30.0
 """Ratio of the sizes of simulation and data beyond which units are doubtful."""
@@ -120,21 +121,18 @@ def _channel_findings(record: str, channel: str, values: np.ndarray, measured: b
         return findings
     if not measured or not len(finite):
         return findings
-    found: dict[str, float] = {}
-    for word, key, extreme in (("largest", "upper", np.max(finite)), ("smallest", "lower", np.min(finite))):
-        longest, count = clipped(finite, extreme)
-        if longest >= CLIPPED_RUN:
-            found[key] = float(extreme)
-            text = f"{count} samples sit at its {word} value {extreme:.6g}, up to {longest} in a row"
+    found = sensor_limits(values)
+    for word, key in (("largest", "upper"), ("smallest", "lower")):
+        if key in found:
+            longest, count = runs_at(finite, found[key])
+            text = f"{count} samples sit at its {word} value {found[key]:.6g}, up to {longest} in a row"
             known = getattr(noise, key, None) is not None
             verdict = f"is clipped, and the noise has the bound {key}" if known else "may be clipped"
             findings.append(Finding(f"{where} {verdict}: {text}", not known))
-    if _is_coarse(finite):
-        levels = np.unique(finite)
-        found["step"] = float(f"{np.min(np.diff(levels)):.6g}")
+    if "step" in found:
         known = getattr(noise, "step", None) is not None
         word = "and the noise has its step" if known else "is it quantised?"
-        findings.append(Finding(f"{where} has only {len(levels)} different values: {word}", not known))
+        findings.append(Finding(f"{where} has only {len(np.unique(finite))} different values: {word}", not known))
     new = {key: value for key, value in found.items() if getattr(noise, key, None) is None}
     if new:
         findings.append(Finding(f"{where}: if so, write `[noise] {noise_line(channel, noise, new)}`"))
@@ -151,19 +149,6 @@ def noise_line(output: str, given: Any, new: Mapping[str, float]) -> str:
     texts = [f"{key} = {quoted(value.text) if isinstance(value, Prior) else value!r}" for key, value in entries.items()]
     texts += [f"{key} = {value!r}" for key, value in new.items()]
     return f"{output} = {{ {', '.join(texts)} }}"
-
-
-def clipped(values: np.ndarray, extreme: float) -> tuple[int, int]:
-    """Length of the longest run of samples at an extreme, and the number of samples in runs of two or more."""
-    at = np.concatenate([[0], (values == extreme).astype(int), [0]])
-    edges = np.flatnonzero(np.diff(at)).reshape(-1, 2)
-    lengths = edges[:, 1] - edges[:, 0]
-    long = lengths[lengths >= 2]
-    return int(lengths.max(initial=0)), int(long.sum())
-
-
-def _is_coarse(values: np.ndarray) -> bool:
-    return len(values) > 200 and len(np.unique(values)) < 12
 
 
 # The prior
@@ -241,6 +226,9 @@ def prior_findings(simulation: PriorSimulation) -> list[Finding]:
     findings = []
     if simulation.failed:
         text = f"{simulation.failed} of {total} simulations from the prior do not stay finite"
+        gap = simulation.record.duration / max(simulation.record.samples - 1, 1)
+        if gap > SLOW:
+            text += f"; time is in seconds, and samples are {gap:.6g} s apart: are all rates per second?"
         findings.append(Finding(text, simulation.failed > 0.2 * total))
     if simulation.failed == total:
         return findings

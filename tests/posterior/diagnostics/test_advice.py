@@ -19,8 +19,8 @@ import probsysid as ps
 from probsysid.model.equations import parse
 from probsysid.model.model_equations import ModelEquations
 from probsysid.model.problem import Problem
-from probsysid.posterior.diagnostics.advice import doubt
-from probsysid.posterior.diagnostics.missing_terms import PointEstimate, examine
+from probsysid.posterior.diagnostics.advice import doubt, unknown_limits
+from probsysid.posterior.diagnostics.missing_terms import FreeRunErrors, PointEstimate, correlation_time, examine
 from probsysid.posterior.diagnostics.residuals import analyse, verdict
 from probsysid.posterior.simulate import simulate
 from probsysid.study.priors import parse_prior
@@ -51,6 +51,8 @@ def written(tables: str) -> ps.Model:
 
 
 def prior(value: Any) -> Any:
+    if isinstance(value, dict):
+        return ps.Noise(**{key: prior(item) for key, item in value.items()})
     return parse_prior(value).distribution if isinstance(value, str) and "(" in value else value
 
 
@@ -69,7 +71,7 @@ def fitted(study: dict[str, dict[str, Any]], record: ps.Record) -> ps.Posterior:
         )
 
 
-def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0) -> ps.Record:
+def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0, bound: float = np.inf) -> ps.Record:
     """A driven oscillator with something that the study leaves out."""
     random, time = np.random.default_rng(3), DT * np.arange(SAMPLES)
     drive = 0.6 * np.cos(0.9 * time) + 0.4 * np.sin(1.7 * time + 1.0) + 0.3 * np.cos(0.31 * time)
@@ -80,12 +82,13 @@ def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0) -> ps.R
     forces = {"x": np.array([force])} if force else None
     outputs, _, _ = simulate(model_of(study), parameters, np.array([[1.0], [0.0]]), bare, 8, forces, 3)
     values = outputs["y"][0] + drift * time + NOISE * random.standard_normal(SAMPLES)
-    return ps.Record({"force": drive}, {"y": values}, dt=DT, intersample="zoh")
+    return ps.Record({"force": drive}, {"y": np.minimum(values, bound)}, dt=DT, intersample="zoh")
 
 
 def followed(study: dict[str, dict[str, Any]], sentence: str) -> dict[str, dict[str, Any]]:
     """The study with the lines in a sentence."""
-    changed, lines = deepcopy(study), re.findall(r"`\[([\w.]+)\] (\w+ = [^`]+)`", sentence)
+    first = sentence.split(" Or, ")[0]
+    changed, lines = deepcopy(study), re.findall(r"`\[([\w.]+)\] (\w+ = [^`]+)`", first)
     assert lines, sentence
     for table, line in lines:
         changed[table] |= tomllib.loads(line)
@@ -108,6 +111,11 @@ CASES = {
         {},
         r"A term in x\*\*2 is missing from the equation of 'x'.* x = \"force - c\*dx - k\*x \+ a\*x\*\*2\"`",
     ),
+    "clipping": (
+        measured(bound=0.5),
+        {},
+        r"are not white .* in a row are its largest value 0.5, .*: `\[noise\] y = { upper = 0.5 }`",
+    ),
     "drift": (
         measured(drift=0.01),
         {},
@@ -128,8 +136,11 @@ def advice(name: str) -> str:
     return sentence
 
 
-# A drift is found as a term is, with the time among the candidates.
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name == "drift")) for name in CASES])
+# A drift is found as a term is, with the time among the candidates; clipping is tested without a run below.
+LONG = ("drift", "clipping")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in CASES])
 def test_each_misfit_gets_its_own_advice(name: str) -> None:
     sentence, pattern = advice(name), CASES[name][2]
     assert re.search(pattern, sentence), sentence
@@ -181,6 +192,41 @@ def test_what_is_fixed_makes_no_room_for_a_term() -> None:
     inferred = examine(model, record, PointEstimate(values, start, {"y": 0.1}, frozenset({"c", "k", "k3"})))
     assert inferred is not None
     assert inferred.missing is None or inferred.missing.term.text != "x**3"
+
+
+def test_a_sensor_that_clips_is_named_before_anything_else() -> None:
+    record = measured(bound=0.5)
+    problem = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": 0.5}, [{"x": 1.0, "dx": 0.0}], None)
+    assert unknown_limits(measured(), "y", problem) == {}
+    limits = unknown_limits(record, "y", problem)
+    assert limits == {"upper": 0.5}
+    told = Problem.make(
+        model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": ps.Noise(0.5, upper=0.5)}, [{"x": 1.0, "dx": 0.0}], None
+    )
+    assert unknown_limits(record, "y", told) == {}
+    white = analyse(np.cumsum(np.random.default_rng(0).standard_normal(200)))
+    assert white is not None
+    sentence = doubt("y", "y", white, None, problem, limits=limits)
+    assert re.search(CASES["clipping"][2], sentence) and "process_noise" not in sentence
+
+
+def test_coloured_noise_is_offered_beside_process_noise_with_the_errors_own_correlation_time() -> None:
+    random, time = np.random.default_rng(5), 3.0
+    noise = np.zeros(20_000)
+    for i in range(1, len(noise)):
+        noise[i] = np.exp(-DT / time) * noise[i - 1] + random.standard_normal()
+    record = ps.Record(outputs={"y": noise}, dt=DT)
+    found = correlation_time(record, "y", noise)
+    error = np.sqrt(2 * DT / time / len(noise)) * time / DT  # relative: asymptotic sd of the lag-one correlation
+    assert found == pytest.approx(time, rel=3.5 * error)
+    assert correlation_time(record, "y", noise * (-1.0) ** np.arange(len(noise))) == 0.0
+    white = analyse(np.cumsum(random.standard_normal(200)))
+    assert white is not None
+    problem = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": 0.5}, [{"x": 1.0, "dx": 0.0}], None)
+    sentence = doubt("y", "y", white, None, problem, FreeRunErrors({"y": 1.0}, False, None, {"y": 3.0}))
+    assert '`[process_noise] x = "auto"`' in sentence
+    assert '`[noise] y = { time = "LogNormal(log(3), 1)" }`' in sentence
+    assert "{ time" not in doubt("y", "y", white, None, problem, FreeRunErrors({"y": 1.0}, False))
 
 
 def test_white_errors_of_the_right_size_are_no_doubt() -> None:

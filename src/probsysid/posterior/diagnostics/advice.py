@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from probsysid._internal.validation import is_real
 from probsysid.data.record import Record
+from probsysid.data.sensor_limits import sensor_limits
 from probsysid.model.model import Model
 from probsysid.model.noise import forms, level_of
 from probsysid.model.problem import Problem
@@ -35,6 +36,9 @@ DRAWS = 64
 
 WIDENED = 3.0
 """Standard deviation of a new coefficient's prior, relative to its estimate."""
+
+BOUNDS = {"lower": "smallest", "upper": "largest"}
+"""Options of `Noise`, and which values they bound."""
 
 LETTERS = ("a", "b", "d", "g", "q", *(f"a{i}" for i in range(1, 100)))
 """Names for a new coefficient."""
@@ -59,7 +63,8 @@ def find_doubts(
             name = output if len(errors) == 1 else f"{output} of record {index}"
             given = level_of(problem.noise[output]) if output in problem.noise else None
             level = float(given) if is_real(given) else None  # type: ignore[arg-type]
-            sentence = doubt(name, output, residuals, level, problem, seen, fixed_steps)
+            limits = unknown_limits(records[index], output, problem)
+            sentence = doubt(name, output, residuals, level, problem, seen, fixed_steps, limits)
             sentences += [sentence] if sentence else []
     return sentences
 
@@ -72,10 +77,12 @@ def doubt(
     problem: Problem,
     seen: FreeRunErrors | None = None,
     fixed_steps: bool = False,
+    limits: Mapping[str, float] | None = None,
 ) -> str:
     """What an output's errors say, and the remedy; empty where nothing is wrong.
 
-    `noise` is its level where it is fixed, `seen` what was found in free run where one-step errors are not white.
+    `noise` is its level where it is fixed, `seen` what was found in free run where one-step errors are not white,
+    `limits` what its sensor seems to do and its noise has not been told.
     """
     white = residuals.probability >= DOUBTFUL
     spread = residuals.spread
@@ -84,6 +91,13 @@ def doubt(
     wide = noise is not None and spread > TOO_WIDE
     if white and not wide:
         return ""
+    if limits and limits.keys() & BOUNDS.keys():  # errors from clipping look like anything
+        what = (
+            _not_white(name, residuals)
+            if not white
+            else f"prediction errors of {name!r} are {spread:.2g} times too large."
+        )
+        return f"{what} {limits_remedy(output, limits)}"
     parts = []
     if wide:
         assert noise is not None
@@ -92,7 +106,7 @@ def doubt(
             "noise and integration error allow: the posterior is far too narrow and may be far off."
         )
         alone = white or (seen is not None and seen.white)
-        parts += [] if alone else ["They are not white.", model_remedy(problem, seen)]
+        parts += [] if alone else ["They are not white.", model_remedy(problem, seen, output)]
         parts.append(f"Let the noise be inferred, {_noise_lines(output, noise * spread, problem)}.")
     else:
         parts.append(_not_white(name, residuals))
@@ -101,10 +115,31 @@ def doubt(
             parts.append(
                 f"The noise is fixed at {noise:.3g}: far too low, that alone would do it; let it be inferred, {lines}."
             )
-        parts.append(model_remedy(problem, seen))
+        parts.append(model_remedy(problem, seen, output))
     if not white and fixed_steps:
         parts.append("The integration steps are fixed: rule them out with substeps='auto'.")
     return " ".join(parts)
+
+
+def unknown_limits(record: Record, output: str, problem: Problem) -> dict[str, float]:
+    """What the sensor of an output seems to do that its noise does not know."""
+    if output not in record.outputs:
+        return {}
+    given = problem.noise.get(output)
+    found = sensor_limits(np.asarray(record.outputs[output], dtype=float))
+    return {key: value for key, value in found.items() if getattr(given, key, None) is None}
+
+
+def limits_remedy(output: str, limits: Mapping[str, float]) -> str:
+    """What to write for a sensor that clips."""
+    ends = " and ".join(f"its {word} value {limits[key]:.6g}" for key, word in BOUNDS.items() if key in limits)
+    bounds = {key: limits[key] for key in BOUNDS if key in limits}
+    study = ", ".join(f"{key} = {value!r}" for key, value in bounds.items())
+    python = ", ".join(f"{key}={value!r}" for key, value in bounds.items())
+    return (
+        f"Many values in a row are {ends}, as of a sensor that clips. If it does, tell its noise, in a study: "
+        f"`[noise] {output} = {{ {study} }}`; in Python: `noise={{{output!r}: Noise({python})}}`."
+    )
 
 
 def _noise_lines(output: str, level: float, problem: Problem) -> str:
@@ -138,8 +173,8 @@ def free_run_errors(
     return None if estimate is None else examine(problem.model, record, estimate)
 
 
-def model_remedy(problem: Problem, seen: FreeRunErrors | None) -> str:
-    """What to change in a model whose errors are not white."""
+def model_remedy(problem: Problem, seen: FreeRunErrors | None, output: str) -> str:
+    """What to change in a model whose errors of an output are not white."""
     if problem.process_noise:
         return "Its process noise does not account for them: compare it with a richer model by evidence."
     if seen is not None and seen.missing is not None:
@@ -155,7 +190,15 @@ def model_remedy(problem: Problem, seen: FreeRunErrors | None) -> str:
     why = "No single term of the state, the inputs or time explains them: a random force is missing. "
     if seen is None and forms(problem.noise):
         why = ""
-    return f"{why}Add process noise, in a study: {study}; in Python: `process_noise={{{python}}}`."
+    remedy = f"{why}Add process noise, in a study: {study}; in Python: `process_noise={{{python}}}`."
+    if seen is None or output not in seen.memory:
+        return remedy
+    prior = f"LogNormal(log({seen.memory[output]:.2g}), 1)"
+    python = f"noise={{{output!r}: Noise(time=dist.LogNormal(np.log({seen.memory[output]:.2g}), 1))}}"
+    return (
+        f"{remedy} Or, if it is the sensor that drifts, make its noise coloured, in a study: "
+        f'`[noise] {output} = {{ time = "{prior}" }}`; in Python: `{python}`. The evidence tells which.'
+    )
 
 
 def term_remedy(model: Model, missing: MissingTerm) -> str:

@@ -9,6 +9,7 @@ much of them.
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -40,6 +41,9 @@ LONGEST = 4000
 
 ITERATIONS, STRIDES, LEAST_GAIN = 10, (1.0, 0.5, 0.2, 0.05), 1e-3
 """Gauss-Newton steps, lengths that are tried, and the relative gain below which they end."""
+
+MEMORY = 0.999
+"""Largest correlation from sample to sample that is told from one."""
 
 CLOCK, COEFFICIENTS = "clock", "coefficients"
 
@@ -81,6 +85,8 @@ class FreeRunErrors(NamedTuple):
     white: bool
     missing: MissingTerm | None = None
     """The term that explains most of them, if it explains enough."""
+    memory: Mapping[str, float] = MappingProxyType({})
+    """Their correlation time as first-order autoregressive noise, by measured output, where they have one."""
 
 
 def examine(model: Model, record: Record, estimate: PointEstimate) -> FreeRunErrors | None:
@@ -100,7 +106,17 @@ def examine(model: Model, record: Record, estimate: PointEstimate) -> FreeRunErr
     spread = {name: float(np.std(values)) for name, values in of_outputs.items()}
     if _white(of_outputs):
         return FreeRunErrors(spread, True)
-    return FreeRunErrors(spread, False, _best_term(model, record, terms, left, rest, extra))
+    memory = {name: correlation_time(record, name, values) for name, values in of_outputs.items()}
+    memory = {name: time for name, time in memory.items() if time > 0}
+    return FreeRunErrors(spread, False, _best_term(model, record, terms, left, rest, extra), memory)
+
+
+def correlation_time(record: Record, output: str, errors: np.ndarray) -> float:
+    """From their correlation from one measured sample to the next; zero where it is not positive."""
+    times = record.time[np.isfinite(np.asarray(record.outputs[output]))]
+    size = float(errors @ errors)
+    memory = float(errors[1:] @ errors[:-1]) / size if len(errors) > 1 and size > 0 else 0.0
+    return float(np.median(np.diff(times)) / -np.log(min(memory, MEMORY))) if memory > 0 else 0.0
 
 
 def _best_term(
