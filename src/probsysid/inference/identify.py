@@ -5,22 +5,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from probsysid._internal.errors import InputError, ModelWarning, SamplingError, SamplingWarning
 from probsysid._internal.files import locked, write_atomically
 from probsysid._internal.interrupts import stop_on_signals
-from probsysid._internal.statistics import log_mean_exp
 from probsysid._internal.validation import is_real
 from probsysid.data.record import Record
 from probsysid.inference.argument_checks import Method, check_arguments, checked_initials, checked_records
-from probsysid.inference.confirm import confirm
+from probsysid.inference.assessment import Assessed, assess
 from probsysid.inference.map_run import approximate
-from probsysid.inference.mode_search import search_lost_modes
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
@@ -36,16 +31,6 @@ from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.stoppable import stoppable
 from probsysid.posterior.diagnostics.advice import find_doubts
-from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
-from probsysid.posterior.diagnostics.solver_check import (
-    SolverCheck,
-    assess_given,
-    at_level,
-    compare_with_pilot,
-    refine_until_adequate,
-)
-from probsysid.posterior.diagnostics.variance_decomposition import decompose, log_likelihood, without_process_noise
-from probsysid.posterior.draws import scalars, some_draws
 from probsysid.posterior.posterior import Posterior
 from probsysid.smc import adaptive_substeps, ibis, pilot
 from probsysid.smc import checkpoint as disk
@@ -152,11 +137,11 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
         numbers = [data.numbers[: record.samples] for data, record in zip(target.data, records, strict=True)]
         mark = problem_fingerprint(problem, solver, sampler, options.seed, numbers)
         run, history, error = _run(target, sampler, options, _Checkpoint(path, mark), budget)
-        found = None if error else _assess(run, history, target, sampler, options.seed, budget)
+        found = None if error else assess(run, history, target, sampler, options.seed, budget)
         if sampler.recover and not (found and found.sampling.trusted):
             found = _recovered(found, run, history, target, sampler, options, budget)
         if found is None and not error:
-            found = _assess(finished(run, target), history, target, sampler, options.seed, budget)
+            found = assess(finished(run, target), history, target, sampler, options.seed, budget)
             found = found and found.after(
                 f"the budget of {in_words(sampler)} was spent at {target.describe(run.samples)}"
             )
@@ -174,53 +159,15 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
     return replace(posterior, errors=found.errors, doubts=tuple(doubts), sampling=found.sampling, **found.checks)
 
 
-class _Assessed(NamedTuple):
-    """A run over all data at an adequate number of steps, and what the checks found."""
-
-    run: IBISState
-    history: History
-    errors: tuple[np.ndarray, ...]
-    sampling: SamplingCheck
-    checks: dict[str, Any]
-    """Further fields of the posterior."""
-
-    def after(self, course: str) -> "_Assessed":
-        """With a note of what was done."""
-        return self._replace(sampling=replace(self.sampling, course=course))
-
-
-def _assess(
-    run: IBISState, history: History, target: BatchTarget, sampler: Sampler, seed: int, budget: Budget
-) -> _Assessed | None:
-    """The checks; None for a run that has not reached the end of the data."""
-    if run.samples < target.samples:
-        return None
-    values = partial(_values, target.problem)
-    if target.adaptive:
-        run, found = _adequate(run, history, target, sampler, budget)
-        checks = found._asdict()
-    whole = target.at(run.level) if target.adaptive else target
-    pilot = target.pilot and target.pilot.at(run.level)
-    run, sampling, rejuvenations = confirm(run, whole, sampler, values, seed, budget, pilot)
-    if rejuvenations:
-        nothing = np.empty((0, sampler.islands))
-        history.add(StepInfo(nothing, nothing, rejuvenations, run.evidence_by_island))
-    if not target.adaptive:
-        checks = {"check": assess_given(run, target, values(run.flat_theta))}
-    evidence, effective = float(log_mean_exp(run.evidence_by_population)), float(np.median([*sampling.ess.values()]))
-    sampling = replace(sampling, modes=search_lost_modes(run, target, evidence, effective, seed))
-    return _Assessed(run, history, _one_step_errors(run, target), sampling, checks)
-
-
 def _recovered(
-    first: _Assessed | None,
+    first: Assessed | None,
     run: IBISState,
     history: History,
     target: BatchTarget,
     sampler: Sampler,
     options: _RunOptions,
     budget: Budget,
-) -> _Assessed | None:
+) -> Assessed | None:
     """New particles from the modes in place of a run that is not to be trusted or has not come to its end; the first
     ones where the new are no better."""
     reason = "; ".join(first.sampling.reasons) if first else f"the samples were processed up to {run.samples} only"
@@ -231,7 +178,7 @@ def _recovered(
         return first and first.after("a search for modes, to start again from them, came to no end within the budget")
     history = history.copy()
     history.add(found.as_step(sampler.islands))
-    second = _assess(found.run, history, target, sampler, options.seed, budget)
+    second = assess(found.run, history, target, sampler, options.seed, budget)
     assert second is not None
     second = second.after(
         f"particles that followed the data were replaced by others, started from {found.origin} ({reason})"
@@ -239,53 +186,6 @@ def _recovered(
     if first is None or second.sampling.trusted or found.adapted.converged:
         return second
     return first.after(f"others, started from {found.origin}, were no better")
-
-
-def _one_step_errors(run: IBISState, target: BatchTarget) -> tuple[np.ndarray, ...]:
-    target = target.at(run.level) if target.adaptive else target
-    return target.one_step_errors(*some_draws(run.flat_theta, run.normalised_weights))
-
-
-def _values(problem: Problem, theta: np.ndarray) -> dict[str, np.ndarray]:
-    """Scalar quantities by name."""
-    return scalars({name: np.asarray(value) for name, value in problem.space.values(theta).items()})
-
-
-class _Checks(NamedTuple):
-    """Fields of the posterior."""
-
-    check: SolverCheck
-    variance_shares: dict[str, dict[str, float]]
-
-
-def _adequate(
-    run: IBISState, history: History, target: BatchTarget, sampler: Sampler, budget: Budget
-) -> tuple[IBISState, _Checks]:
-    """The run at an adequate number of integration steps, its verdict, and where its variance comes from."""
-    problem = target.problem
-
-    def values(run: IBISState) -> dict[str, np.ndarray]:
-        return _values(problem, run.flat_theta)
-
-    quick = compare_with_pilot(run, target, values(run))
-    if quick is not None:
-        found, chosen, weights, ratios = quick
-    else:
-        before = run
-        run, found, finer, rejuvenations = refine_until_adequate(run, target, sampler, values, budget)
-        nothing = StepInfo(np.empty((0, sampler.islands)), np.empty((0, sampler.islands)))
-        history.add(adaptive_substeps.with_change(nothing, before, run, rejuvenations))
-        ratios, weights = adaptive_substeps.log_ratios(run, finer).ravel(), run.normalised_weights
-        chosen = np.arange(len(weights))
-    differences, theta = {"integration": ratios}, run.flat_theta[:, chosen]
-    if problem.process_noise:
-        plain, rest = without_process_noise(problem, theta)
-        solver = at_level(target.solver, run.level)
-        without = log_likelihood(plain, solver, target.records, rest, target.executor)
-        differences["model error"] = without - run.log_likelihood.ravel()[chosen]
-    some = {name: value[chosen] for name, value in values(run).items()}
-    shares = decompose(theta, weights, some, differences)
-    return run, _Checks(found, shares.to_dict(orient="index"))
 
 
 class _Checkpoint(NamedTuple):
