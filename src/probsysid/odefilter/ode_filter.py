@@ -37,6 +37,18 @@ from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import Linearisation
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
+NextState = Callable[..., FilterState]
+"""What gives a state from a particle and a sample, and from the state before if there is one."""
+
+FoldStep = Callable[[Index, FilterState], FilterState]
+"""An integration step, by its number."""
+
+StepItems = tuple[Numbers, Numbers]
+"""Inputs and unit variances of all integration steps of an interval, or of one."""
+
+ScanStep = Callable[[FilterState, StepItems], tuple[FilterState, PyTree]]
+"""An integration step that also returns what is to be kept of it."""
+
 
 class Prediction(NamedTuple):
     """Before a step is conditioned on the ODE, all components of"""
@@ -124,18 +136,11 @@ class ODEFilter(ABC):
         """Change of units where the step length changes."""
 
     @abstractmethod
-    def _fold_steps(
-        self, state: FilterState, sample: IntervalData, step: Callable[[Index, FilterState], FilterState]
-    ) -> FilterState:
+    def _fold_steps(self, state: FilterState, sample: IntervalData, step: FoldStep) -> FilterState:
         """Apply `step` for each integration step of the interval."""
 
     @abstractmethod
-    def scan_steps(
-        self,
-        step: Callable[[FilterState, tuple[Numbers, Numbers]], tuple[FilterState, PyTree]],
-        state: FilterState,
-        items: tuple[Numbers, Numbers],
-    ) -> tuple[FilterState, PyTree]:
+    def scan_steps(self, step: ScanStep, state: FilterState, items: StepItems) -> tuple[FilterState, PyTree]:
         """`lax.scan` over the integration steps of an interval."""
 
     # One integration step
@@ -293,11 +298,7 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def structure(
-        self,
-        first: Callable[..., FilterState],
-        step: Callable[..., FilterState],
-        particle: Particle,
-        sample: IntervalData,
+        self, first: NextState, step: NextState, particle: Particle, sample: IntervalData
     ) -> tuple[PyTree, FilterState]:
         """The sparsity pattern that `fill` takes, and the tree and shapes of a filled state.
 

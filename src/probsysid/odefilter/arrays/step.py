@@ -7,7 +7,7 @@ model's own functions.
 Rows of a factor are in the order of `ODEFilter.free`; means, as everywhere, in the order of the layout.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import final
@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from probsysid._internal.array_types import Index, Numbers, Scalar, Vector
+from probsysid._internal.array_types import Numbers, Scalar, Vector
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
@@ -42,7 +42,7 @@ from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
 from probsysid.odefilter.noise_likelihood import transformed
-from probsysid.odefilter.ode_filter import ODEFilter, Prediction
+from probsysid.odefilter.ode_filter import FoldStep, NextState, ODEFilter, Prediction, ScanStep, StepItems
 from probsysid.odefilter.taylor_init import completion_sparsity, taylor_derivatives
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
@@ -123,15 +123,11 @@ class ArrayFilter(IndexedFilter):
         """The map from physical components to all of a layout, in physical units."""
         inputs = [list(values) for values in derivatives]
 
+        def highest(x: Sequence[Scalar], u: Sequence[Scalar]) -> list[Numbers]:
+            return self.model.highest_derivatives(x, u, particle.parameters)
+
         def complete(physical: Array) -> Array:
-            return jnp.stack(
-                taylor_derivatives(
-                    lambda x, u: self.model.highest_derivatives(x, u, particle.parameters),
-                    layout,
-                    list(physical),
-                    inputs,
-                )
-            )
+            return jnp.stack(taylor_derivatives(highest, layout, list(physical), inputs))
 
         return complete
 
@@ -152,21 +148,14 @@ class ArrayFilter(IndexedFilter):
         """Rows of the free components, without those of coloured noise."""
         return state.factor[: len(self._free)]
 
-    def _fold_steps(
-        self, state: FilterState, sample: IntervalData, step: Callable[[Index, FilterState], FilterState]
-    ) -> FilterState:
+    def _fold_steps(self, state: FilterState, sample: IntervalData, step: FoldStep) -> FilterState:
         """As a loop, whose program is as short for many steps as for two."""
         if sample.count is None and sample.grid.shape[0] == 1:
             return step(0, state)
         count = sample.grid.shape[0] if sample.count is None else jnp.asarray(sample.count, dtype=int)
         return lax.fori_loop(0, count, step, state)
 
-    def scan_steps(
-        self,
-        step: Callable[[FilterState, tuple[Numbers, Numbers]], tuple[FilterState, PyTree]],
-        state: FilterState,
-        items: tuple[Numbers, Numbers],
-    ) -> tuple[FilterState, PyTree]:
+    def scan_steps(self, step: ScanStep, state: FilterState, items: StepItems) -> tuple[FilterState, PyTree]:
         return lax.scan(step, state, items)
 
     # One integration step
@@ -362,11 +351,7 @@ class ArrayFilter(IndexedFilter):
     # The state for loops and storage
 
     def structure(
-        self,
-        first: Callable[..., FilterState],
-        step: Callable[..., FilterState],
-        particle: Particle,
-        sample: IntervalData,
+        self, first: NextState, step: NextState, particle: Particle, sample: IntervalData
     ) -> tuple[None, FilterState]:
         """Arrays have no structural zeros, and their shapes are known without tracing."""
         noise = len(coloured(particle.noise))

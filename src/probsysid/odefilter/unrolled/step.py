@@ -4,7 +4,7 @@ Everything is written for plain numbers of one particle and unrolled while JAX t
 particles.  Structural zeros of the prior, of the model's Jacobian and of the factor cost nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import final
 
@@ -13,13 +13,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from probsysid._internal.array_types import Index, Numbers, Scalar, Vector
+from probsysid._internal.array_types import Numbers, Scalar, Vector
 from probsysid.model.particle import Particle
 from probsysid.odefilter.coloured_noise import apart_from_state, coloured, units_of_all
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
-from probsysid.odefilter.ode_filter import ODEFilter, Prediction
+from probsysid.odefilter.ode_filter import FoldStep, NextState, ODEFilter, Prediction, ScanStep, StepItems
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.coloured import aged, diagonal, noise_alone, with_coloured
@@ -118,9 +118,7 @@ class UnrolledFilter(ODEFilter):
 
     # One interval
 
-    def _fold_steps(
-        self, state: FilterState, sample: IntervalData, step: Callable[[Index, FilterState], FilterState]
-    ) -> FilterState:
+    def _fold_steps(self, state: FilterState, sample: IntervalData, step: FoldStep) -> FilterState:
         """Written out, unless the number of steps is known only when the program runs."""
         if sample.count is None:
             return reduce(lambda state, j: step(j, state), range(sample.grid.shape[0]), state)
@@ -128,12 +126,7 @@ class UnrolledFilter(ODEFilter):
         pattern = reachable_pattern(partial(step, 0), state)
         return lax.fori_loop(0, count, lambda j, s: fill(step(j, s), pattern), fill(state, pattern))
 
-    def scan_steps(
-        self,
-        step: Callable[[FilterState, tuple[Numbers, Numbers]], tuple[FilterState, PyTree]],
-        state: FilterState,
-        items: tuple[Numbers, Numbers],
-    ) -> tuple[FilterState, PyTree]:
+    def scan_steps(self, step: ScanStep, state: FilterState, items: StepItems) -> tuple[FilterState, PyTree]:
         """Written out: the state's structural zeros may change from step to step."""
         results = []
         for j in range(len(jax.tree.leaves(items)[0])):
@@ -378,11 +371,7 @@ class UnrolledFilter(ODEFilter):
     # The state for loops and storage
 
     def structure(
-        self,
-        first: Callable[..., FilterState],
-        step: Callable[..., FilterState],
-        particle: Particle,
-        sample: IntervalData,
+        self, first: NextState, step: NextState, particle: Particle, sample: IntervalData
     ) -> tuple[FactorPattern, FilterState]:
         """Found by tracing `first` and `step`, the latter several times."""
         state = jax.eval_shape(first, particle, sample)
