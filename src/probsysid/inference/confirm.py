@@ -8,7 +8,6 @@ with the new ones.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.smc import ibis
 from probsysid.smc import weights as w
+from probsysid.smc.adaptive_substeps import MultilevelTarget
 from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
@@ -36,7 +36,7 @@ Values = Callable[[np.ndarray], dict[str, np.ndarray]]
 
 
 def confirm(
-    run: IBISState, target: Any, sampler: Sampler, values: Values, seed: int, budget: Budget
+    run: IBISState, target: MultilevelTarget, sampler: Sampler, values: Values, seed: int, budget: Budget
 ) -> tuple[IBISState, SamplingCheck, tuple[Rejuvenation, ...]]:
     """The run, moved further where that is called for, what the checks say of it, and the rejuvenations.
 
@@ -55,7 +55,7 @@ def confirm(
     return run, found, tuple(rejuvenations)
 
 
-def check(run: IBISState, target: Any, values: Values, seed: int) -> SamplingCheck:
+def check(run: IBISState, target: MultilevelTarget, values: Values, seed: int) -> SamplingCheck:
     """Compare the populations with each other, and with as many fresh draws: one sweep over the data."""
     theta, weights, evidence = run.flat_theta, run.normalised_weights, run.evidence_by_population
     by_population = {name: value.reshape(run.log_weights.shape) for name, value in values(theta).items()}

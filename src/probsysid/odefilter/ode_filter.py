@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxtyping import Array, PyTree
 
@@ -217,7 +217,7 @@ class ODEFilter(ABC):
     @abstractmethod
     def _predict_rows_along_ode(
         self, state: FilterState, variance: Values, jacobian: Rows, scales: Numbers, step: Scalar
-    ) -> Any:
+    ) -> Rows:
         """The same, but that physical components are carried on by the linearised ODE, together with what it gives for
         the others; only the rest of the others, the integration error, is extrapolated by the prior."""
 
