@@ -78,7 +78,7 @@ class Oscillator:
         joints = [self.joint(*point) for point in (np.zeros(4), *np.eye(4))]
         data = [i for i, sample in enumerate(joints[0].samples) if sample is not None]
         assert [joints[0].samples[i] for i in data] == list(range(self.samples))
-        parts = [joint._decomposed(len(joint.rows)) for joint in joints]
+        parts = [joint.decomposed(len(joint.rows)) for joint in joints]
         whites = np.stack([white[data] for _, _, white in parts])
         scales = np.abs(np.diag(parts[0][1]))[data]
         design = -(whites[1:] - whites[0]).T

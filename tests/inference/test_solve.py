@@ -15,7 +15,7 @@ model = ps.Model({"x": 2}, lambda s, u, p: {"x": -2.0 * s.x - 0.3 * s.dx}, lambd
 
 @pytest.fixture(scope="module")
 def solution() -> ps.Solution:
-    """Two steps a sample: inside the filter the start would lose most of its spread."""
+    """Two steps per sample: inside the filter the start would lose most of its spread."""
     initial = {"x": dist.Normal(1.0, SD[0]), "dx": dist.Normal(0.5, SD[1])}
     return ps.solve(model, {}, np.linspace(0, 10, 51), initial=initial, solver=ps.Solver(smoothness=3, substeps=2))
 

@@ -47,14 +47,14 @@ class Joint:
         assert self.used <= self.columns
         return weights
 
-    def _decomposed(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def decomposed(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         q, r = np.linalg.qr(np.array(self.rows[:count]).T)
         white = np.linalg.solve(r.T, np.array(self.misses[:count]))
         return q, r, white
 
     def energies(self, samples: int) -> np.ndarray:
         """Negative log density of each sample's data given all rows before."""
-        _, r, white = self._decomposed(len(self.rows))
+        _, r, white = self.decomposed(len(self.rows))
         result = np.zeros(samples)
         for i, sample in enumerate(self.samples):
             if sample is not None:
@@ -68,7 +68,7 @@ class Joint:
     def _given(self, state: Affine, count: int) -> Moments:
         if count == 0:
             return Moments(state.mean, state.weights @ state.weights.T)
-        q, _, white = self._decomposed(count)
+        q, _, white = self.decomposed(count)
         along = state.weights @ q
         rest = state.weights - along @ q.T
         return Moments(state.mean + along @ white, rest @ rest.T)
@@ -86,7 +86,7 @@ class Joint:
 
     def covariance(self, first: int, second: int) -> np.ndarray:
         """Between the states at two points, given everything."""
-        q, _, _ = self._decomposed(len(self.rows))
+        q, _, _ = self.decomposed(len(self.rows))
         a, b = self.states[first].weights, self.states[second].weights
         return (a - a @ q @ q.T) @ (b - b @ q @ q.T).T
 

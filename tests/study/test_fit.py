@@ -348,5 +348,5 @@ def test_given_steps_are_judged(tmp_path: Path) -> None:
     answer = call("fit", write_study(tmp_path, f"{STUDY}\n[solver]\nsubsteps = 1\n"))
     assert answer.exit_code == 0, answer.stderr
     posterior = run.load_results(tmp_path / "lag-results")[2][0].posterior
-    assert "1 step a sample against 2" in posterior.verdict
+    assert "1 step per sample against 2" in posterior.verdict
     assert "integration error" in (tmp_path / "lag-results" / "report.html").read_text()

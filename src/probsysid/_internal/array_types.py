@@ -1,5 +1,7 @@
 """Array types that several folders name in their signatures."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Array
 
@@ -14,3 +16,6 @@ Truth = Numbers | bool
 
 Index = Array | int
 """A whole number: traced, or known beforehand."""
+
+Vector = Numbers | Sequence[Scalar]
+"""Several numbers of one particle."""

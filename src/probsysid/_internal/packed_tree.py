@@ -12,7 +12,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from probsysid._internal.array_types import Numbers
 
@@ -38,14 +38,14 @@ class TreeSpec:
         return TreeSpec, (self.tree, self.shapes, self.dtypes)
 
     @classmethod
-    def pack(cls, tree: Any) -> tuple[Self, Float[np.ndarray, "numbers"]]:
+    def pack(cls, tree: PyTree) -> tuple[Self, Float[np.ndarray, "numbers"]]:
         """The description of a tree, and its numbers in one array."""
         leaves, structure = jax.tree.flatten(tree)
         arrays = [np.asarray(leaf) for leaf in leaves]
         numbers = np.concatenate([np.empty(0), *(array.ravel().astype(float) for array in arrays)])
         return cls(structure, tuple(a.shape for a in arrays), tuple(a.dtype.str for a in arrays)), numbers
 
-    def unpack(self, numbers: Float[Numbers, "numbers"]) -> Any:
+    def unpack(self, numbers: Float[Numbers, "numbers"]) -> PyTree:
         """The tree with these numbers; may be called inside a compiled function."""
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
         parts = jnp.split(numbers, ends[:-1]) if len(ends) else []

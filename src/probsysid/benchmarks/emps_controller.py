@@ -12,14 +12,15 @@ velocity matters: it is worth several newtons while the axis accelerates.
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Float
+from jaxtyping import Array, Float, PyTree
 
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.benchmarks.case import Parameters
 from probsysid.data.record import Record
 from probsysid.model.model import Model
@@ -37,7 +38,7 @@ class Drive(NamedTuple):
     kv: float
 
 
-def voltage(drive: Drive, dt: float, reference: Any, position: Any, two_before: Any) -> Any:
+def voltage(drive: Drive, dt: float, reference: Scalar, position: Scalar, two_before: Scalar) -> Scalar:
     """What the controller puts out, without pulses that are added to it."""
     wanted = drive.kv * (drive.kp * (reference - position) - (position - two_before) / (2 * dt))
     return jnp.clip(wanted, -LARGEST_VOLTAGE, LARGEST_VOLTAGE)
@@ -64,11 +65,11 @@ def closed_loop(
 
 
 @lru_cache(maxsize=8)
-def _program(model: Model, drive: Drive, dt: float, steps: int) -> Any:
+def _program(model: Model, drive: Drive, dt: float, steps: int) -> Callable[..., Array]:
     """The compiled loop: positions of all particles, (sample, particle)."""
 
-    def one(parameters: Any, start: Any, forces: Forces, reference: Any, pulses: Any) -> Any:
-        def sample(carry: Any, item: Any) -> tuple[Any, Any]:
+    def one(parameters: Mapping[str, Scalar], start: Array, forces: Forces, reference: Array, pulses: Array) -> Array:
+        def sample(carry: tuple[Array, Array, Array], item: PyTree) -> tuple[tuple[Array, Array, Array], Array]:
             state, before, two_before = carry
             wanted, pulse, index = item
             force = drive.gtau * (voltage(drive, dt, wanted, state[0], two_before) + pulse)
@@ -82,8 +83,10 @@ def _program(model: Model, drive: Drive, dt: float, steps: int) -> Any:
         _, positions = lax.scan(sample, (start, *earlier), items)
         return jnp.concatenate([start[:1], positions])
 
-    def run(parameters: Any, states: Any, forces: Forces, reference: Any, pulses: Any) -> Any:
-        def block(part: Any) -> Any:
+    def run(
+        parameters: Mapping[str, Scalar], states: Numbers, forces: Forces, reference: Array, pulses: Array
+    ) -> Array:
+        def block(part: PyTree) -> Array:
             parameters, states, forces = part
             particles = jax.vmap(one, in_axes=(-1, -1, -1, None, None), out_axes=-1)
             return particles(parameters, states, forces, reference, pulses)

@@ -8,7 +8,6 @@ with the new ones.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.smc import ibis
 from probsysid.smc import weights as w
-from probsysid.smc.adaptive_substeps import evaluate, log_ratios, loss
+from probsysid.smc.adaptive_substeps import MultilevelTarget, evaluate, log_ratios, loss
 from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
@@ -44,12 +43,12 @@ Values = Callable[[np.ndarray], dict[str, np.ndarray]]
 
 def confirm(
     run: IBISState,
-    target: Any,
+    target: MultilevelTarget,
     sampler: Sampler,
     values: Values,
     seed: int,
     budget: Budget,
-    pilot: Any | None = None,
+    pilot: MultilevelTarget | None = None,
 ) -> tuple[IBISState, SamplingCheck, tuple[Rejuvenation, ...]]:
     """The run, moved further where that is called for, what the checks say of it, and the rejuvenations.
 
@@ -69,7 +68,9 @@ def confirm(
     return run, found, tuple(rejuvenations)
 
 
-def check(run: IBISState, target: Any, values: Values, seed: int, pilot: Any | None = None) -> SamplingCheck:
+def check(
+    run: IBISState, target: MultilevelTarget, values: Values, seed: int, pilot: MultilevelTarget | None = None
+) -> SamplingCheck:
     """Compare the populations with each other, and with fresh draws: one sweep over the data, or two of the pilot."""
     by_population = {name: value.reshape(run.log_weights.shape) for name, value in values(run.flat_theta).items()}
     evidence = run.evidence_by_population
@@ -84,7 +85,9 @@ def check(run: IBISState, target: Any, values: Values, seed: int, pilot: Any | N
     return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
 
 
-def _on_pilot(run: IBISState, target: Any, pilot: Any | None) -> tuple[IBISState, Any]:
+def _on_pilot(
+    run: IBISState, target: MultilevelTarget, pilot: MultilevelTarget | None
+) -> tuple[IBISState, MultilevelTarget]:
     """The particles weighted for the pilot's posterior, and the pilot; where that would cost too much of their
     effective number, or any of them, they themselves and their own target.
 

@@ -11,9 +11,10 @@ solved from the mean and from one standard deviation to either side instead; hal
 shows how the deviation grows or decays, and is a further, independent column of the factor.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -21,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
@@ -149,7 +151,7 @@ class Solution:
         final = np.sqrt(np.asarray(self.trajectory.variance[-1, :, 0]))
         return dict(zip(self.ode_filter.model.coordinates, final, strict=True))
 
-    def at(self, times: Any) -> "Solution":
+    def at(self, times: ArrayLike) -> "Solution":
         """The same solution at other times within the record."""
         times = np.atleast_1d(np.asarray(times, dtype=float))
         first, last = self.record.time[0], self.record.time[-1]
@@ -179,7 +181,7 @@ class Solution:
         variables |= {f"{name}_sd": ("time", value) for name, value in self.sd.items()}
         return xr.Dataset(variables, coords={"time": self.time})
 
-    def plot(self, path: Any = None, names: Any = None) -> "Figure":
+    def plot(self, path: str | Path | None = None, names: Sequence[str] | None = None) -> "Figure":
         """Mean with a band of two standard deviations, and the standard deviation below it."""
         from probsysid.report.figures.solution import plot_solution
 
@@ -220,7 +222,7 @@ class Solution:
     def _parameters(self) -> dict[str, jax.Array]:
         return {name: jnp.asarray(value)[..., 0] for name, value in self.particle.parameters.items()}
 
-    def _quantities(self, physical: Any, inputs: Any) -> Any:
+    def _quantities(self, physical: Numbers, inputs: Numbers) -> Array:
         """Everything that is reported, as a function of the physical components; the ODE gives the highest derivatives.
 
         Where an input jumps this is the value just after.
@@ -237,7 +239,7 @@ class Solution:
         """Mean and sd of everything that is reported, by linearisation around the mean."""
         physical = np.array(self.layout.physical)
 
-        def moments(mean: Any, factor: Any, inputs: Any) -> Any:
+        def moments(mean: Array, factor: Array, inputs: Array) -> tuple[Array, Array]:
             values, along = jax.linearize(lambda x: self._quantities(x, inputs), mean[physical])
             return values, jnp.linalg.norm(jax.vmap(along, in_axes=1, out_axes=1)(factor[physical]), axis=1)
 

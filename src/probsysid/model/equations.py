@@ -14,10 +14,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import jax.numpy as jnp
 
+from probsysid._internal.array_types import Scalar
 from probsysid._internal.errors import InputError, did_you_mean
 
 MAX_LENGTH = 4000
@@ -32,7 +32,7 @@ MAX_WHOLE_POWER = 64
 CONSTANTS = {"pi": math.pi}
 
 
-FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
+FUNCTIONS: dict[str, tuple[int, Callable[..., Scalar]]] = {
     "sin": (1, jnp.sin),
     "cos": (1, jnp.cos),
     "tan": (1, jnp.tan),
@@ -136,7 +136,7 @@ class Equation:
         """The quantities in the expression, in the order of the text."""
         return tuple(dict.fromkeys(symbol.name for symbol in self.symbols))
 
-    def evaluate(self, values: Mapping[str, Any]) -> Any:
+    def evaluate(self, values: Mapping[str, Scalar]) -> Scalar:
         """The value for given quantities: numbers, arrays or traced values."""
         return _evaluate(self.tree, values)
 
@@ -330,7 +330,7 @@ def _symbols(node: Node) -> list[Symbol]:
     return []
 
 
-def _evaluate(node: Node, values: Mapping[str, Any]) -> Any:
+def _evaluate(node: Node, values: Mapping[str, Scalar]) -> Scalar:
     match node:
         case Number(value=value):
             return value
@@ -347,7 +347,7 @@ def _evaluate(node: Node, values: Mapping[str, Any]) -> Any:
     raise AssertionError(f"unknown node {node!r}")
 
 
-def _combine(operator: str, left: Any, right: Any) -> Any:
+def _combine(operator: str, left: Scalar, right: Scalar) -> Scalar:
     """Apply an operator through JAX, which does not raise: 1/0 is infinite, and checked by the caller."""
     match operator:
         case "+":
@@ -367,7 +367,7 @@ def _combine(operator: str, left: Any, right: Any) -> Any:
     return jnp.greater_equal(left, right)
 
 
-def _power(base: Any, exponent: Node, values: Mapping[str, Any]) -> Any:
+def _power(base: Scalar, exponent: Node, values: Mapping[str, Scalar]) -> Scalar:
     whole = whole_number(exponent)
     if whole is not None:
         return jnp.asarray(base, dtype=float) ** whole

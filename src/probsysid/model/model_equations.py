@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from probsysid._internal.array_types import Scalar
 from probsysid.model.components import derivative_name
 from probsysid.model.equations import Equation, EquationError
 
@@ -44,22 +45,22 @@ class ModelEquations:
         """Intermediate expressions that an equation or output needs, each after those it uses itself."""
         return _ordered(self.let, (n for e in (*self.equations.values(), *self.outputs.values()) for n in e.names))
 
-    def dynamics(self, s: Any, u: Any, p: Any) -> dict[str, Any]:
+    def dynamics(self, s: Any, u: Any, p: Any) -> dict[str, Scalar]:
         """The dynamics of `Model`: the highest derivative of each coordinate."""
         return self._values(self.equations, s, u, p)
 
-    def measured(self, s: Any, u: Any, p: Any) -> dict[str, Any]:
+    def measured(self, s: Any, u: Any, p: Any) -> dict[str, Scalar]:
         """The outputs of `Model`."""
         return self._values(self.outputs, s, u, p)
 
-    def _values(self, equations: Mapping[str, Equation], s: Any, u: Any, p: Any) -> dict[str, Any]:
+    def _values(self, equations: Mapping[str, Equation], s: Any, u: Any, p: Any) -> dict[str, Scalar]:
         states = {*self.physical, *self.highest}
 
-        def value(name: str) -> Any:
+        def value(name: str) -> Scalar:
             return s[name] if name in states else u[name] if name in self.inputs else p[name]
 
         needed = _ordered(self.let, (name for equation in equations.values() for name in equation.names))
-        known: dict[str, Any] = {}
+        known: dict[str, Scalar] = {}
         for name in needed:
             known[name] = self.let[name].evaluate(
                 {n: known[n] if n in known else value(n) for n in self.let[name].names}

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from probsysid._internal.array_types import Scalar
+from probsysid._internal.array_types import Scalar, Truth
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_finite, is_real
 from probsysid.data.record import Record
@@ -109,12 +109,12 @@ class NoiseForm(NamedTuple):
     lower: float | None = None
     upper: float | None = None
 
-    def at_lower(self, values: Any) -> Any:
+    def at_lower(self, values: Scalar) -> Truth:
         """Which values are at the lower bound."""
         assert self.lower is not None
         return values <= self.lower + NEAR_BOUND * abs(self.lower)
 
-    def at_upper(self, values: Any) -> Any:
+    def at_upper(self, values: Scalar) -> Truth:
         """Which values are at the upper bound."""
         assert self.upper is not None
         return values >= self.upper - NEAR_BOUND * abs(self.upper)

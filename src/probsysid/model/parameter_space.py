@@ -231,7 +231,7 @@ def _log_prior(space: ParameterSpace, theta: Theta) -> Float[Array, " particle"]
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _compiled(
-    function: Callable[..., Any], static: tuple[Any, ...], spec: TreeSpec, numbers: Any, *arguments: Any
+    function: Callable[..., Any], static: tuple[Any, ...], spec: TreeSpec, numbers: Numbers, *arguments: Any
 ) -> Any:
     return function(*static, spec.unpack(numbers), *arguments)
 
@@ -244,7 +244,7 @@ def _of_numpyro(part: dist.Distribution | dist.transforms.Transform) -> bool:
     tracing.
     """
 
-    def is_part(node: Any) -> bool:
+    def is_part(node: object) -> bool:
         return node is not part and isinstance(node, dist.Distribution | dist.transforms.Transform)
 
     nodes = jax.tree.leaves(part, is_leaf=is_part)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jaxtyping import Array
 
 from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
@@ -68,7 +69,7 @@ def _output_slopes(model: Model, priors: Mapping[Any, Any], records: Sequence[Re
     used = [records[0].input_names.index(name) for name in model.input_names]
     inputs = list(np.mean(records[0].input_derivatives(0)[:, used, 0], axis=0))
 
-    def measured(x: Any) -> Any:
+    def measured(x: Array) -> Array:
         return jnp.stack(model.measured(list(x[:split]), list(x[split:]), inputs, parameters))
 
     jacobian = np.asarray(jax.jacfwd(measured)(jnp.ones(len(components))))

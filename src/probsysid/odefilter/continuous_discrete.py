@@ -28,7 +28,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from probsysid._internal.array_types import Index, Scalar
+from probsysid._internal.array_types import Index, Numbers, Scalar
 from probsysid.model.model import Model
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern
@@ -173,7 +173,7 @@ class ContinuousDiscreteEKF:
     def pack(self, state: KalmanState, template: PyTree) -> Array:
         return jnp.stack(jax.tree.leaves(state))
 
-    def unpack(self, packed: Array, template: PyTree) -> KalmanState:
+    def unpack(self, packed: Numbers, template: PyTree) -> KalmanState:
         return jax.tree.unflatten(jax.tree.structure(template), list(packed))
 
 

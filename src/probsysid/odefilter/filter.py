@@ -5,18 +5,18 @@ the time loop inside the loop over blocks.  Samples come in chunks of fixed leng
 that records of any length use one compiled program.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from probsysid._internal.array_types import Numbers
+from probsysid._internal.array_types import Index, Numbers, Scalar
 from probsysid.model.model import Model
 from probsysid.model.noise import NoiseValues
 from probsysid.model.particle import Particle
@@ -62,23 +62,23 @@ class SampleFilter(Protocol):
     @property
     def unrolled(self) -> bool: ...
 
-    def start(self, particle: Particle, sample: IntervalData) -> Any: ...
+    def start(self, particle: Particle, sample: IntervalData) -> PyTree: ...
 
-    def interval(self, state: Any, particle: Particle, sample: IntervalData) -> Any: ...
+    def interval(self, state: PyTree, particle: Particle, sample: IntervalData) -> PyTree: ...
 
     def observe(
-        self, state: Any, particle: Particle, sample: IntervalData, scores: bool = True
-    ) -> tuple[Any, Any, list[Innovation]]: ...
+        self, state: PyTree, particle: Particle, sample: IntervalData, scores: bool = True
+    ) -> tuple[PyTree, Scalar, list[Innovation]]: ...
 
     def structure(
-        self, first: Callable[..., Any], step: Callable[..., Any], particle: Particle, sample: IntervalData
-    ) -> tuple[Any, Any]: ...
+        self, first: Callable[..., PyTree], step: Callable[..., PyTree], particle: Particle, sample: IntervalData
+    ) -> tuple[PyTree, PyTree]: ...
 
-    def fill(self, state: Any, pattern: Any) -> Any: ...
+    def fill(self, state: PyTree, pattern: PyTree) -> PyTree: ...
 
-    def pack(self, state: Any, template: Any) -> Any: ...
+    def pack(self, state: PyTree, template: PyTree) -> Array: ...
 
-    def unpack(self, packed: Any, template: Any) -> Any: ...
+    def unpack(self, packed: Numbers, template: PyTree) -> PyTree: ...
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,14 @@ class VectorisedFilter:
 
     # One particle
 
-    def _first_step(self, particle: Particle, sample: IntervalData) -> tuple[Any, Any]:
+    def _first_step(self, particle: Particle, sample: IntervalData) -> tuple[PyTree, PyTree]:
         state = self.ode_filter.start(particle, sample)
         state, energy, _ = self.ode_filter.observe(state, particle, sample)
         return state, energy
 
-    def _step(self, state: Any, particle: Particle, sample: IntervalData, watched: Any = ENERGY) -> tuple[Any, Any]:
+    def _step(
+        self, state: PyTree, particle: Particle, sample: IntervalData, watched: Index = ENERGY
+    ) -> tuple[PyTree, PyTree]:
         """One interval and its data; returns the energy, or the whitened error of the watched output.  A second array
         of results would cost the loop its vectorisation."""
         state = self.ode_filter.interval(state, particle, sample)
@@ -156,11 +158,13 @@ class VectorisedFilter:
             result = jnp.where(watched == output, innovation.white, result)
         return state, result
 
-    def _observe_alone(self, arrived: Any, particle: Particle, sample: IntervalData, watched: Any) -> tuple[Any, Any]:
+    def _observe_alone(
+        self, arrived: PyTree, particle: Particle, sample: IntervalData, watched: Index
+    ) -> tuple[PyTree, PyTree]:
         """The same for noise whose normal scores take long: computed only if an output is watched."""
         state, energy, _ = self.ode_filter.observe(arrived, particle, sample, scores=False)
 
-        def score() -> Any:
+        def score() -> Array:
             _, _, innovations = self.ode_filter.observe(arrived, particle, sample)
             result = jnp.zeros(())
             for output, innovation in enumerate(innovations):
@@ -175,7 +179,7 @@ class VectorisedFilter:
         sample = samples[0]
         pattern, template = self._structure(particles, samples)
 
-        def first(particle: Particle) -> tuple[Any, Any]:
+        def first(particle: Particle) -> tuple[PyTree, PyTree]:
             state, energy = self._first_step(particle, sample)
             energy = jnp.asarray(energy)[None]
             packed = self.ode_filter.pack(self.ode_filter.fill(state, pattern), template)
@@ -188,25 +192,25 @@ class VectorisedFilter:
         packed: Packed,
         particles: Particle,
         samples: PackedSamples,
-        first: Any,
-        last: Any,
-        watched: Any,
-        active: Any,
+        first: Index,
+        last: Index,
+        watched: Index,
+        active: Index,
     ) -> tuple[Packed, Float[Array, "sample particle"]]:
         pattern, template = self._structure(particles, samples)
         rows = self.rows or len(samples)
 
-        def step(state: Any, particle: Particle, sample: IntervalData) -> tuple[Any, Any]:
+        def step(state: PyTree, particle: Particle, sample: IntervalData) -> tuple[PyTree, PyTree]:
             state, result = self._step(state, particle, sample, watched)
             return self.ode_filter.fill(state, pattern), result
 
         batched = jax.vmap(step, in_axes=(-1, -1, None), out_axes=-1)
 
-        def block(arguments: tuple[Packed, Particle]) -> tuple[Packed, Any]:
+        def block(arguments: tuple[Packed, Particle]) -> tuple[Packed, Array]:
             packed, particles = arguments
             state = self.ode_filter.unpack(packed[:-2], template)
 
-            def body(k: Any, carry: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
+            def body(k: Index, carry: tuple[PyTree, Array, Array, Array]) -> tuple[PyTree, Array, Array, Array]:
                 state, total, newest, energies = carry
                 state, energy = batched(state, particles, samples[k])
                 row = jnp.minimum(k - first, rows - 1)
@@ -220,7 +224,7 @@ class VectorisedFilter:
 
     # The state's structure
 
-    def _structure(self, particles: Particle, samples: PackedSamples) -> tuple[Any, Any]:
+    def _structure(self, particles: Particle, samples: PackedSamples) -> tuple[PyTree, PyTree]:
         """The state's structure (`ODEFilter.structure`), cached: finding it may trace the filter several times."""
         particle, sample = _one(particles, samples)
         leaves, tree = jax.tree.flatten((particle, sample))
@@ -232,7 +236,7 @@ class VectorisedFilter:
         return self._structures[key]
 
     @cached_property
-    def _structures(self) -> dict[Any, tuple[Any, Any]]:
+    def _structures(self) -> dict[Hashable, tuple[PyTree, PyTree]]:
         return {}
 
 
@@ -258,12 +262,14 @@ def block_size(working_set: int, smallest: int, cache: int) -> int:
     return int(np.clip(2 ** (max(fitting, 1).bit_length() - 1), smallest, LARGEST))
 
 
-def over_particles(function: Callable[..., Any]) -> Callable[..., Any]:
+def over_particles(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """Map a function of one particle over the last axis of its arguments."""
     return jax.vmap(function, in_axes=-1, out_axes=-1)
 
 
-def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int, active: Any = None) -> Any:
+def map_blocks(
+    function: Callable[[PyTree], PyTree], arguments: PyTree, block: int, active: Index | None = None
+) -> PyTree:
     """Apply a function of (..., particle) arrays block by block and concatenate the results on the last axis.
 
     With `active`, only the blocks of that many first particles; the results of the others are zero.
@@ -277,13 +283,13 @@ def map_blocks(function: Callable[[Any], Any], arguments: Any, block: int, activ
     padding = blocks * block - count
     once = jax.jit(function, inline=True)  # traced once, although its shapes are evaluated first
 
-    def padded(leaf: Any) -> Any:
+    def padded(leaf: Array) -> Array:
         return jnp.concatenate([leaf, jnp.repeat(leaf[..., -1:], padding, axis=-1)], axis=-1) if padding else leaf
 
-    def part(place: Any) -> Any:
+    def part(place: Index) -> PyTree:
         return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, place, block, axis=-1), filled)
 
-    def body(k: Any, results: Any) -> Any:
+    def body(k: Index, results: PyTree) -> PyTree:
         put = partial(lax.dynamic_update_slice_in_dim, start_index=k * block, axis=-1)
         return jax.tree.map(put, results, once(part(k * block)))
 
@@ -300,7 +306,7 @@ def totals(packed: Packed) -> Float[np.ndarray, "2 particle"]:
     return np.asarray(packed)[-2:]
 
 
-def _one(particles: Particle, samples: PackedSamples) -> tuple[Any, Any]:
+def _one(particles: Particle, samples: PackedSamples) -> tuple[PyTree, PyTree]:
     """The shapes of one particle and one sample."""
     particle = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], float), particles)
     shapes = [jax.ShapeDtypeStruct(shape, float) for shape in samples.form.shapes]

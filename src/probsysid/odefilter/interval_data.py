@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from probsysid._internal.array_types import Numbers
+from probsysid._internal.array_types import Numbers, Scalar
 
 
 class IntervalData(NamedTuple):
@@ -29,6 +29,6 @@ class IntervalData(NamedTuple):
     """Number of steps of the interval if `grid` and `unit` are padded; None if they are not."""
 
     @property
-    def share(self) -> Any:
+    def share(self) -> Scalar:
         """Length of one integration step in sampling intervals."""
         return 1 / (self.grid.shape[0] if self.count is None else self.count)

@@ -22,24 +22,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from jaxtyping import Array, PyTree
+
+from probsysid._internal.array_types import Index, Numbers, Scalar, Vector
 from probsysid.model.model import Model
 from probsysid.model.particle import Particle
 from probsysid.odefilter.coloured_noise import coloured
 from probsysid.odefilter.diffusion import Diffusion, Fixed
-from probsysid.odefilter.filter_state import FilterState
+from probsysid.odefilter.filter_state import FilterState, Rows, Values
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import Linearisation
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
+NextState = Callable[..., FilterState]
+"""What gives a state from a particle and a sample, and from the state before if there is one."""
+
+FoldStep = Callable[[Index, FilterState], FilterState]
+"""An integration step, by its number."""
+
+StepItems = tuple[Numbers, Numbers]
+"""Inputs and unit variances of all integration steps of an interval, or of one."""
+
+ScanStep = Callable[[FilterState, StepItems], tuple[FilterState, PyTree]]
+"""An integration step that also returns what is to be kept of it."""
+
 
 class Prediction(NamedTuple):
     """Before a step is conditioned on the ODE, all components of"""
 
-    mean: Any
-    data_part: Any
+    mean: Values
+    data_part: Values
     """None where it is not tracked."""
 
 
@@ -98,7 +113,7 @@ class ODEFilter(ABC):
         """From just after the previous sample's data to just before this one's."""
         state = self.depart(state, particle, sample)
 
-        def step(j: Any, state: FilterState) -> FilterState:
+        def step(j: Index, state: FilterState) -> FilterState:
             return self.advance(state, particle, sample, sample.grid[j], sample.unit[j])
 
         return self._fold_steps(state, sample, step)
@@ -117,33 +132,29 @@ class ODEFilter(ABC):
         """Coloured noise over the interval (`coloured_noise.py`)."""
 
     @abstractmethod
-    def _rescale(self, state: FilterState, rescale: Any) -> FilterState:
+    def _rescale(self, state: FilterState, rescale: Numbers) -> FilterState:
         """Change of units where the step length changes."""
 
     @abstractmethod
-    def _fold_steps(
-        self, state: FilterState, sample: IntervalData, step: Callable[[Any, FilterState], FilterState]
-    ) -> FilterState:
+    def _fold_steps(self, state: FilterState, sample: IntervalData, step: FoldStep) -> FilterState:
         """Apply `step` for each integration step of the interval."""
 
     @abstractmethod
-    def scan_steps(
-        self, step: Callable[[FilterState, tuple[Any, Any]], tuple[FilterState, Any]], state: FilterState, items: Any
-    ) -> tuple[FilterState, Any]:
+    def scan_steps(self, step: ScanStep, state: FilterState, items: StepItems) -> tuple[FilterState, PyTree]:
         """`lax.scan` over the integration steps of an interval."""
 
     # One integration step
 
     def advance(
-        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
+        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Numbers, unit: Numbers
     ) -> FilterState:
         """One integration step, and the process noise of that time."""
         state = self._integrate(state, particle, sample, inputs, unit)
         return state if particle.process_noise is None else self._disturb(state, particle, sample)
 
     def advance_traced(
-        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
-    ) -> tuple[FilterState, tuple[Any, ...] | None]:
+        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Numbers, unit: Numbers
+    ) -> tuple[FilterState, tuple[PyTree, ...] | None]:
         """As `advance`; with process noise also what the smoother needs to go back: moments before the noise, its
         factor, and mean and rows of the prediction."""
         integrated = self._integrate(state, particle, sample, inputs, unit)
@@ -154,7 +165,7 @@ class ODEFilter(ABC):
         return self._disturb(integrated, particle, sample), steps
 
     def _integrate(
-        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Any, unit: Any
+        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Numbers, unit: Numbers
     ) -> FilterState:
         """One integration step: predict, linearise, calibrate the diffusion, condition on the ODE.
 
@@ -183,35 +194,41 @@ class ODEFilter(ABC):
             factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
         return self._updated(factor, mean, jacobian, memory, variance, data_part)
 
-    def _rows(self, state: FilterState, particle: Particle, sample: IntervalData, variance: Any, jacobian: Any) -> Any:
+    def _rows(
+        self, state: FilterState, particle: Particle, sample: IntervalData, variance: Values, jacobian: Rows
+    ) -> Rows:
         """Rows of the prediction; with process noise as the linearised ODE carries them (`process_noise.py`)."""
         if particle.process_noise is None:
             return self._predict_rows(state, variance)
         return self._predict_rows_along_ode(state, variance, jacobian, sample.scales, sample.step)
 
     @abstractmethod
-    def _predict_mean(self, state: FilterState) -> Any:
+    def _predict_mean(self, state: FilterState) -> Values:
         """A m."""
 
     @abstractmethod
-    def _predict_data_part(self, state: FilterState) -> Any:
+    def _predict_data_part(self, state: FilterState) -> Values:
         """A times the data part, for all components; None where it is not tracked."""
 
     @abstractmethod
-    def _predict_rows(self, state: FilterState, variance: Any) -> Any:
+    def _predict_rows(self, state: FilterState, variance: Values) -> Rows:
         """[A L, sigma sqrt(Q)], a factor of A P A' + sigma^2 Q."""
 
     @abstractmethod
-    def _predict_rows_along_ode(self, state: FilterState, variance: Any, jacobian: Any, scales: Any, step: Any) -> Any:
+    def _predict_rows_along_ode(
+        self, state: FilterState, variance: Values, jacobian: Rows, scales: Numbers, step: Scalar
+    ) -> Rows:
         """The same, but that physical components are carried on by the linearised ODE, together with what it gives for
         the others; only the rest of the others, the integration error, is extrapolated by the prior."""
 
     @abstractmethod
-    def _linearise(self, particle: Particle, mean: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
+    def _linearise(self, particle: Particle, mean: Values, inputs: Vector, scales: Numbers) -> tuple[Values, Rows]:
         """Value f and Jacobian J of the vector field at a mean."""
 
     @abstractmethod
-    def _relinearise(self, particle: Particle, mean: Any, corrected: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
+    def _relinearise(
+        self, particle: Particle, mean: Values, corrected: Values, inputs: Vector, scales: Numbers
+    ) -> tuple[Values, Rows]:
         """The vector field linearised at the corrected mean: f(corrected) + J (mean - corrected), and J.
 
         Where a step is long, the predicted mean may be so far off that the Jacobian there has little to do with the
@@ -220,14 +237,20 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def _calibrate(
-        self, state: FilterState, sample: IntervalData, predicted: "Prediction", values: Any, jacobian: Any, unit: Any
-    ) -> tuple[list[Any], Any]:
+        self,
+        state: FilterState,
+        sample: IntervalData,
+        predicted: "Prediction",
+        values: Values,
+        jacobian: Rows,
+        unit: Numbers,
+    ) -> tuple[list[Values], Values]:
         """Memory of the diffusion estimators and each coordinate's squared diffusion, given the step's residuals."""
 
     @abstractmethod
     def _condition_on_ode(
-        self, rows: Any, predicted: "Prediction", values: Any, jacobian: Any, scales: Any
-    ) -> tuple[Any, Any, Any]:
+        self, rows: Rows, predicted: "Prediction", values: Values, jacobian: Rows, scales: Numbers
+    ) -> tuple[Rows, Values, Values]:
         """Rows of the free components, the mean of all and the data part, given that the linearised ODE holds.
 
         The measurement model is z = x^(n) - f - J (x - m), observed as zero up to `ode_noise`.
@@ -235,14 +258,14 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def _updated(
-        self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any, data_part: Any
+        self, factor: Rows, mean: Values, jacobian: Rows, memory: list[Values], variance: Values, data_part: Values
     ) -> FilterState:
         """The state after a step."""
 
     # Process noise
 
     @abstractmethod
-    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Array, Array]:
         """Mean and rows of all components, and of coloured noise, before a step was conditioned on the ODE, in physical
         units: (D, 2 D).  The first columns are those of the factor in `moments`."""
 
@@ -251,7 +274,7 @@ class ODEFilter(ABC):
         """Add the process noise of one step (`process_noise.py`)."""
 
     @abstractmethod
-    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
+    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Array:
         """The factor of that noise for all components in physical units, with rows of zeros for coloured noise:
         (D, column)."""
 
@@ -260,7 +283,7 @@ class ODEFilter(ABC):
     @abstractmethod
     def observe(
         self, state: FilterState, particle: Particle, sample: IntervalData, scores: bool = True
-    ) -> tuple[FilterState, Any, list[Innovation]]:
+    ) -> tuple[FilterState, Scalar, list[Innovation]]:
         """Condition on the sample's outputs.  Returns the state, the energy and each output's innovation, which without
         `scores` is worthless where the noise is not plainly Gaussian."""
 
@@ -275,32 +298,28 @@ class ODEFilter(ABC):
 
     @abstractmethod
     def structure(
-        self,
-        first: Callable[..., FilterState],
-        step: Callable[..., FilterState],
-        particle: Particle,
-        sample: IntervalData,
-    ) -> tuple[Any, Any]:
+        self, first: NextState, step: NextState, particle: Particle, sample: IntervalData
+    ) -> tuple[PyTree, FilterState]:
         """The sparsity pattern that `fill` takes, and the tree and shapes of a filled state.
 
         `first(particle, sample)` is the first state and `step(state, particle, sample)` the next one.
         """
 
     @abstractmethod
-    def fill(self, state: FilterState, pattern: Any) -> FilterState:
+    def fill(self, state: FilterState, pattern: PyTree) -> FilterState:
         """The state as a loop carries it: the same structure after every step."""
 
     @abstractmethod
-    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Array, Array]:
         """Mean and square factor of all components in physical units, and then of coloured noise."""
 
     @abstractmethod
-    def pack(self, state: FilterState, template: FilterState) -> Any:
+    def pack(self, state: FilterState, template: FilterState) -> Array:
         """A filled state as one array that begins with the mean; a particle axis, if there is one, is last.
 
         `template` has the state's tree and shapes, without a particle axis.
         """
 
     @abstractmethod
-    def unpack(self, packed: Any, template: FilterState) -> FilterState:
+    def unpack(self, packed: Numbers, template: FilterState) -> FilterState:
         """The inverse of `pack`."""

@@ -4,13 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from probsysid._internal.array_types import Numbers
+from probsysid._internal.array_types import Index, Numbers
 from probsysid._internal.packed_tree import TreeSpec
 from probsysid.odefilter.interval_data import IntervalData
 
@@ -37,10 +36,10 @@ class PackedSamples:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, k: Any) -> IntervalData:
+    def __getitem__(self, k: Index) -> IntervalData:
         """One sample."""
         return self.form.unpack(self.numbers[k])
 
-    def changed(self, change: Callable[[Any], Any]) -> "PackedSamples":
+    def changed(self, change: Callable[[Numbers], Numbers]) -> "PackedSamples":
         """With other rows of the same form: `change` maps the matrix to another one."""
         return replace(self, numbers=change(self.numbers))

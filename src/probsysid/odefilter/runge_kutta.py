@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from probsysid._internal.array_types import Index, Scalar
+from probsysid._internal.array_types import Index, Numbers, Scalar
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.model.noise import NoiseValues
@@ -90,7 +90,7 @@ class RungeKuttaFilter:
     def pack(self, state: Physical, template: PyTree) -> Array:
         return jnp.stack(state)
 
-    def unpack(self, packed: Array, template: PyTree) -> Physical:
+    def unpack(self, packed: Numbers, template: PyTree) -> Physical:
         return list(packed)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, PyTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,19 +46,19 @@ class RemoteColumns:
     def __len__(self) -> int:
         return len(self.source)
 
-    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
         """NumPy would take it for one object."""
         raise TypeError("these columns are on workers, not in this process")
 
 
-def take(state: Any, positions: Int[np.ndarray, " chosen"]) -> Any:
+def take(state: PyTree, positions: Int[np.ndarray, " chosen"]) -> PyTree:
     """Some columns of a state."""
     if isinstance(state, RemoteColumns):
         return state.take(positions)
     return np.take(np.asarray(state), positions, axis=-1)  # through the host: a state may lie on several devices
 
 
-def select(chosen: Bool[np.ndarray, " particle"], new: Any, old: Any) -> Any:
+def select(chosen: Bool[np.ndarray, " particle"], new: PyTree, old: PyTree) -> PyTree:
     """Columns of one state where chosen, those of another elsewhere."""
     if isinstance(new, RemoteColumns) and isinstance(old, RemoteColumns):
         index = np.arange(len(chosen))
@@ -67,7 +67,7 @@ def select(chosen: Bool[np.ndarray, " particle"], new: Any, old: Any) -> Any:
     return np.where(chosen, np.asarray(new), np.asarray(old))
 
 
-def interleave(states: Sequence[Any], populations: int) -> Any:
+def interleave(states: Sequence[PyTree], populations: int) -> PyTree:
     """States with as many columns each, side by side within each population."""
     if isinstance(states[0], RemoteColumns):
         total = states[0]

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from jax.sharding import Mesh
+from jaxtyping import PyTree
 
 Result = TypeVar("Result")
 
@@ -91,6 +92,6 @@ def even_shards(particles: int, available: int, fewest: int) -> int:
     return next((n for n in possible if particles % n == 0 and particles >= n * fewest), 1)
 
 
-def concatenate(parts: Sequence[Any]) -> Any:
+def concatenate(parts: Sequence[PyTree]) -> PyTree:
     """Matrices of the tasks' particles as one, on the host; a single one is returned as it is."""
     return parts[0] if len(parts) == 1 else np.concatenate([np.asarray(part) for part in parts], axis=-1)

@@ -27,7 +27,9 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.jax_setup import jit_fused
 from probsysid.parallel.executor import FEWEST, Executor, Result, Task, even_shards
 
@@ -72,10 +74,10 @@ class ShardedFunction:
     compiled once.
     """
 
-    function: Callable[[Any, Any], Any]
+    function: Callable[[PyTree, PyTree], PyTree]
     executor: Executor
 
-    def __call__(self, by_particle: Any, shared: Any) -> Any:
+    def __call__(self, by_particle: PyTree, shared: PyTree) -> PyTree:
         mesh = self._mesh(by_particle)
         if mesh is not None:
             by_particle, shared = shard(by_particle, mesh), jax.tree.map(lambda leaf: _known(leaf, mesh), shared)
@@ -104,10 +106,10 @@ class ShardedFunction:
     def _compiling(self) -> Lock:
         return Lock()
 
-    def _mesh(self, by_particle: Any) -> Mesh | None:
+    def _mesh(self, by_particle: PyTree) -> Mesh | None:
         return self.executor.mesh(jax.tree.leaves(by_particle)[0].shape[-1])
 
-    def _sharded(self, by_particle: Any, shared: Any) -> Any:
+    def _sharded(self, by_particle: PyTree, shared: PyTree) -> PyTree:
         mesh = self._mesh(by_particle)
         if mesh is None:
             return self.function(by_particle, shared)
@@ -125,27 +127,27 @@ def particle_spec(dimensions: int) -> PartitionSpec:
     return PartitionSpec(*[None] * (dimensions - 1), AXIS)
 
 
-def constrain_sharding(tree: Any, mesh: Mesh | None) -> Any:
+def constrain_sharding(tree: PyTree, mesh: Mesh | None) -> PyTree:
     """Within a compiled function: place its results where a `ShardedFunction` wants them."""
     if mesh is None:
         return tree
     return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, _sharding(leaf.ndim, mesh)), tree)
 
 
-def shard(tree: Any, mesh: Mesh | None) -> Any:
+def shard(tree: PyTree, mesh: Mesh | None) -> PyTree:
     """Particles dealt out over the devices; leaves that are in place already are not moved.  A program compiled for
     arguments elsewhere would be another program."""
     if mesh is None:
         return jax.device_put(tree)
 
-    def put(leaf: Any) -> Any:
+    def put(leaf: Numbers) -> Numbers:
         place = _sharding(leaf.ndim, mesh)
         return leaf if getattr(leaf, "sharding", None) == place else jax.device_put(leaf, place)
 
     return jax.tree.map(put, tree)
 
 
-def replicate(tree: Any, mesh: Mesh | None) -> Any:
+def replicate(tree: PyTree, mesh: Mesh | None) -> PyTree:
     """A copy on every device."""
     return jax.device_put(tree, None if mesh is None else NamedSharding(mesh, PartitionSpec()))
 

@@ -1,16 +1,17 @@
 """Predictions from filtered states: some samples ahead of the data, and from the end of a training record on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
+from probsysid._internal.array_types import Index, Scalar
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.model.noise import NoiseValues
@@ -128,7 +129,7 @@ def _filtered(
     start: States,
     chosen: Int[np.ndarray, " particle"],
     parameters: Parameters,
-    random: Any,
+    random: np.random.Generator,
 ) -> Iterator[FilteredDraws]:
     """Draws of the state at all samples, range by range."""
     problem, solver = posterior.setup.problem, posterior.setup.solver
@@ -159,11 +160,13 @@ def _filtered(
 
 
 @lru_cache(maxsize=16)
-def _ahead_program(model: Model, steps: int, ahead: int) -> Any:
+def _ahead_program(model: Model, steps: int, ahead: int) -> Callable[..., PyTree]:
     """The compiled prediction from several samples on: (start, output, particle)."""
 
-    def one(parameters: Any, state: Any, forces: Forces, inputs: IntervalInputs, place: Any) -> Any:
-        def interval(j: Any, state: Any) -> Any:
+    def one(
+        parameters: Mapping[str, Scalar], state: Array, forces: Forces, inputs: IntervalInputs, place: Index
+    ) -> Array:
+        def interval(j: Index, state: Array) -> Array:
             index = place + 1 + j
             here = IntervalInputs(*(part[index] for part in inputs))
             return over_interval(model, steps, state, parameters, here, forces, steps * ((ahead + 1) * place + j))

@@ -5,16 +5,17 @@ normal priors after scaling.  Levenberg-Marquardt finds the optimum from the bes
 is drawn from the Gaussian with the curvature there.  For linear models this is exact.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Float
+from jaxtyping import Array, Float, PyTree
 
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.model.noise import NoiseValues, OutputNoise
@@ -40,20 +41,20 @@ class InitialPrior(NamedTuple):
 class Given(NamedTuple):
     """One particle, and random numbers for its draw."""
 
-    parameters: Any
-    noise: Any
-    levels: dict[int, Any]
+    parameters: Mapping[str, Scalar]
+    noise: Sequence[OutputNoise]
+    levels: dict[int, np.ndarray]
     """Process noise by the number of its coordinate."""
-    normals: Any
+    normals: Numbers
 
 
 class Measured(NamedTuple):
     """Outputs, NaN where missing, and for each value the one measured before it: its index, and the time since then,
     infinite for the first."""
 
-    outputs: Any
-    before: Any
-    gap: Any
+    outputs: Numbers
+    before: Numbers
+    gap: Numbers
 
 
 def estimate_states(
@@ -84,19 +85,21 @@ def estimate_states(
 
 
 @lru_cache(maxsize=16)
-def _program(model: Model, steps: int) -> Any:
+def _program(model: Model, steps: int) -> Callable[..., PyTree]:
     """The compiled estimator of a model."""
 
-    def one(given: Given, inputs: IntervalInputs, data: Measured, mean: Any, sd: Any, candidates: Any) -> Any:
+    def one(
+        given: Given, inputs: IntervalInputs, data: Measured, mean: Numbers, sd: Numbers, candidates: Numbers
+    ) -> PyTree:
         size = len(mean)
 
-        def residuals(unknown: Any) -> Any:
+        def residuals(unknown: Array) -> Array:
             simulated = _simulate(model, steps, given, mean + sd * unknown[:size], unknown[size:], inputs)
             pairs = zip(given.noise, zip(*(part.T for part in data), strict=True), simulated.T, strict=True)
             white = jnp.stack([_whitened(noise, Measured(*of_one), out) for noise, of_one, out in pairs], axis=1)
             return jnp.concatenate([jnp.where(jnp.isnan(data.outputs), 0.0, white).ravel(), unknown])
 
-        def padded(candidate: Any) -> Any:
+        def padded(candidate: Numbers) -> Array:
             return jnp.concatenate([candidate, jnp.zeros(len(given.normals) - size)])
 
         starts = jax.vmap(padded, in_axes=1)(candidates)
@@ -107,20 +110,20 @@ def _program(model: Model, steps: int) -> Any:
         drawn = optimum + jax.scipy.linalg.solve_triangular(factor, given.normals)
         return mean + sd * drawn[:size]
 
-    def run(given: Given, *rest: Any) -> Any:
+    def run(given: Given, *rest: PyTree) -> PyTree:
         batched = jax.vmap(lambda particle: one(particle, *rest), in_axes=-1, out_axes=-1)
         return map_blocks(batched, given, BLOCK)
 
     return jax.jit(run)
 
 
-def _simulate(model: Model, steps: int, given: Given, start: Any, normals: Any, inputs: IntervalInputs) -> Any:
+def _simulate(model: Model, steps: int, given: Given, start: Numbers, normals: Array, inputs: IntervalInputs) -> Array:
     """Outputs at all samples, with one kick of each force at the end of every interval."""
     width = sum(model.orders[c] for c in given.levels)
     later = IntervalInputs(*(part[1:] for part in inputs))
     kicks = normals.reshape(len(later.now), width)
 
-    def sample(state: Any, item: tuple[IntervalInputs, Any]) -> tuple[Any, Any]:
+    def sample(state: Numbers, item: tuple[IntervalInputs, PyTree]) -> tuple[Array, Array]:
         inputs, kick = item
         state = over_interval(model, steps, state, given.parameters, inputs, Forces(None, {}), 0)
         parts, offset = {}, 0
@@ -144,7 +147,7 @@ def _previous(outputs: Float[np.ndarray, "sample output"], time: np.ndarray) -> 
     return np.maximum(before, 0), gap
 
 
-def _whitened(noise: OutputNoise, data: Measured, simulated: Any) -> Any:
+def _whitened(noise: OutputNoise, data: Measured, simulated: Array) -> Numbers:
     """Errors whose squares, summed, are twice the energy but for a constant.  A clipped or quantised value counts by
     its distance from the interval that it stands for."""
     if not isinstance(noise, NoiseValues):
@@ -163,15 +166,15 @@ def _whitened(noise: OutputNoise, data: Measured, simulated: Any) -> Any:
     return white * jnp.sqrt((noise.degrees + 1) * jnp.log1p(square / noise.degrees) / square)
 
 
-def _cost(residuals: Any) -> Any:
+def _cost(residuals: Array) -> Array:
     cost = jnp.sum(residuals**2)
     return jnp.where(jnp.isfinite(cost), cost, jnp.inf)
 
 
-def _levenberg_marquardt(residuals: Any, start: Any) -> Any:
+def _levenberg_marquardt(residuals: Callable[[Array], Array], start: Array) -> Array:
     """The optimum of a sum of squares, by damped Gauss-Newton steps that are kept where they help."""
 
-    def iterate(carry: Any, _: None) -> tuple[Any, None]:
+    def iterate(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
         unknown, cost, damping = carry
         values, jacobian = residuals(unknown), jax.jacfwd(residuals)(unknown)
         normal = jacobian.T @ jacobian

@@ -6,10 +6,11 @@ integrals over it.  Inputs follow their intersample behaviour; a jump at a sampl
 right side on each of its sides.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import factorial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -17,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jax import lax
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
+from probsysid._internal.array_types import Index, Numbers, Scalar, Vector
 from probsysid._internal.errors import InputError
 from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.notebook import html
@@ -101,7 +103,7 @@ class Simulation:
         low, high = weighted_quantile(values, self.weights, [(1 - level) / 2, (1 + level) / 2])
         return low, high
 
-    def plot(self, path: Any = None, *, output: str | None = None) -> "Figure":
+    def plot(self, path: str | Path | None = None, *, output: str | None = None) -> "Figure":
         """Measured and simulated output with a 90 % band, and the error; of the first measured output if none is
         named."""
         from probsysid.report.figures.prediction import plot_fit
@@ -123,7 +125,7 @@ class Simulation:
             raise InputError(f"output is {output!r}; name one of: {', '.join(names)}.")
         return output
 
-    def _scores(self, output: str | None, score: Any) -> "Scores":
+    def _scores(self, output: str | None, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> "Scores":
         name = self._output(output)
         if name not in self.record.outputs:
             raise InputError(f"the record has no measured {name!r} to compare with.")
@@ -193,7 +195,7 @@ def simulate(
     return {name: np.asarray(values[:, j]).T for j, name in enumerate(model.output_names)}, steps, error
 
 
-def _fine_enough(model: Model, parameters: Any, initial: Any, record: Record) -> tuple[int, float]:
+def _fine_enough(model: Model, parameters: Mapping[str, Scalar], initial: Numbers, record: Record) -> tuple[int, float]:
     """Steps per sample at which the outputs of the pilots do not change any more, and the remaining error.
 
     The error of order four falls sixteenfold on halving, hence the division by fifteen.
@@ -215,7 +217,7 @@ class Forces(NamedTuple):
 
     key: Any
     """Of shape (2, particle); None without forces."""
-    levels: dict[int, Any]
+    levels: dict[int, np.ndarray]
 
     @classmethod
     def of(cls, model: Model, levels: Mapping[str, np.ndarray], seed: int) -> "Forces":
@@ -227,14 +229,14 @@ class Forces(NamedTuple):
         return cls(np.asarray(keys).T, places)
 
 
-def kicks(model: Model, forces: Forces, place: Any, length: Any) -> Any:
+def kicks(model: Model, forces: Forces, place: Index, length: Scalar) -> Array:
     """The change of the physical components by the forces of one step."""
     key = jax.random.fold_in(jax.random.wrap_key_data(forces.key), place)
     normals = {c: jax.random.normal(jax.random.fold_in(key, c), (model.orders[c],)) for c in forces.levels}
     return kicked(model, forces.levels, normals, length)
 
 
-def kicked(model: Model, levels: Mapping[int, Any], normals: Mapping[int, Any], length: Any) -> Any:
+def kicked(model: Model, levels: Mapping[int, Numbers], normals: Mapping[int, Array], length: Scalar) -> Array:
     """The change of the physical components by white-noise forces over some time, from standard normal numbers: exact
     where the ODE does not answer them."""
     changes = [jnp.zeros(order) for order in model.orders]
@@ -248,11 +250,11 @@ def kicked(model: Model, levels: Mapping[int, Any], normals: Mapping[int, Any], 
 class IntervalInputs(NamedTuple):
     """Inputs and times of intervals, one for each sample: the interval that ends there."""
 
-    grid: Any
+    grid: Numbers
     """At the middle and the end of every step, seen from the left."""
-    now: Any
-    before: Any
-    length: Any
+    now: Numbers
+    before: Numbers
+    length: Numbers
     """Of one step."""
 
     @classmethod
@@ -265,8 +267,8 @@ class IntervalInputs(NamedTuple):
 
 def _run(
     model: Model,
-    parameters: Any,
-    initial: Any,
+    parameters: Mapping[str, Scalar],
+    initial: Numbers,
     record: Record,
     steps: int,
     forces: Forces = Forces(None, {}),
@@ -276,12 +278,12 @@ def _run(
 
 
 @lru_cache(maxsize=32)
-def _integrate(model: Model, steps: int) -> Any:
+def _integrate(model: Model, steps: int) -> Callable[..., Array]:
     """The compiled simulator of a model."""
     return jax.jit(_simulator(model, steps))
 
 
-def first_order_rates(model: Model, state: Any, inputs: Any, parameters: Any) -> Any:
+def first_order_rates(model: Model, state: Numbers, inputs: Vector, parameters: Mapping[str, Scalar]) -> Array:
     """Time derivatives of all physical components: the model as a system of first order."""
     highest = model.highest_derivatives(list(state), list(inputs), parameters)
     rates, offset = [], 0
@@ -291,7 +293,7 @@ def first_order_rates(model: Model, state: Any, inputs: Any, parameters: Any) ->
     return jnp.stack(rates)
 
 
-def outputs_at(model: Model, state: Any, inputs: Any, parameters: Any) -> Any:
+def outputs_at(model: Model, state: Numbers, inputs: Vector, parameters: Mapping[str, Scalar]) -> Array:
     """What the model's outputs are in a state."""
     physical = list(state)
     highest = model.highest_derivatives(physical, list(inputs), parameters)
@@ -303,8 +305,14 @@ NODES, WEIGHTS = (0.0, 0.5, 0.5, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)
 
 
 def over_interval(
-    model: Model, steps: int, state: Any, parameters: Any, inputs: IntervalInputs, forces: Forces, place: Any
-) -> Any:
+    model: Model,
+    steps: int,
+    state: Numbers,
+    parameters: Mapping[str, Scalar],
+    inputs: IntervalInputs,
+    forces: Forces,
+    place: Index,
+) -> Array:
     """The state at the end of an interval; `place` is the number of its first step, for the random forces.
 
     The stages of a step are a loop: written out, XLA fuses them, and the program of an equation that reads its state in
@@ -315,8 +323,8 @@ def over_interval(
 
     nodes, weights = jnp.asarray(NODES), jnp.asarray(WEIGHTS)
 
-    def step(j: Any, state: Any) -> Any:
-        def stage(i: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+    def step(j: Index, state: Array) -> Array:
+        def stage(i: Index, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             latest, total = carry
             latest = rate(state + nodes[i] * length * latest, ends[2 * j + (i + 1) // 2], parameters)
             return latest, total + weights[i] * latest
@@ -328,9 +336,9 @@ def over_interval(
     return lax.fori_loop(0, steps, step, state)
 
 
-def _simulator(model: Model, steps: int) -> Any:
-    def one(parameters: Any, start: Any, forces: Forces, inputs: IntervalInputs) -> Any:
-        def sample(state: Any, item: tuple[IntervalInputs, Any]) -> tuple[Any, Any]:
+def _simulator(model: Model, steps: int) -> Callable[..., Array]:
+    def one(parameters: Mapping[str, Scalar], start: Numbers, forces: Forces, inputs: IntervalInputs) -> Array:
+        def sample(state: Numbers, item: tuple[IntervalInputs, Array]) -> tuple[Array, Array]:
             inputs, index = item
             state = over_interval(model, steps, state, parameters, inputs, forces, steps * index)
             return state, outputs_at(model, state, inputs.now, parameters)
@@ -340,10 +348,10 @@ def _simulator(model: Model, steps: int) -> Any:
         _, rest = lax.scan(sample, start, (later, jnp.arange(len(later.now))))
         return jnp.concatenate([first[None], rest])
 
-    def run(parameters: Any, initial: Any, forces: Any, inputs: IntervalInputs) -> Any:
+    def run(parameters: Mapping[str, Scalar], initial: Numbers, forces: Forces, inputs: IntervalInputs) -> Array:
         batched = jax.vmap(one, in_axes=(-1, -1, -1, None), out_axes=-1)
 
-        def block(part: Any) -> Any:
+        def block(part: tuple[Mapping[str, Scalar], Numbers, Forces]) -> Array:
             parameters, initial, forces = part
             return batched(parameters, initial, forces, inputs)
 

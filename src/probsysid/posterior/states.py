@@ -1,7 +1,7 @@
 """Smoothed hidden states, given the data, the model and the integration."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,7 @@ def smoothed_states(
     )
 
 
-def _mixture_sd(means: Any, sds: Any) -> np.ndarray:
+def _mixture_sd(means: np.ndarray, sds: np.ndarray) -> np.ndarray:
     """Standard deviation of an equal mixture: spread within plus spread between."""
     return np.sqrt(np.mean(sds**2, axis=-1) + np.var(means, axis=-1))
 

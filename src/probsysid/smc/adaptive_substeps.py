@@ -11,13 +11,14 @@ All decisions depend on the samples so far only, so that a stream takes the same
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import SamplingError
 from probsysid._internal.statistics import effective_sample_size
 from probsysid.smc import ibis
@@ -62,7 +63,7 @@ class MultilevelTarget(Target, Protocol):
 class LevelEvaluation(NamedTuple):
     """Filter states and log likelihoods of all particles at one level."""
 
-    state: Any
+    state: PyTree
     likelihood: Float[np.ndarray, "population member"]
 
 
@@ -259,22 +260,22 @@ class _Bridge:
 
     samples = 2
 
-    def sample_prior(self, key: jax.Array, count: int) -> Any:
+    def sample_prior(self, key: jax.Array, count: int) -> Numbers:
         return self.before.sample_prior(key, count)
 
-    def log_prior(self, theta: Any) -> Any:
+    def log_prior(self, theta: Numbers) -> Numbers:
         return self.before.log_prior(theta)
 
     def limit(self, first: int) -> int:
         return first + 1
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+    def advance(self, state: PyTree, theta: Numbers, first: int, last: int) -> tuple[PyTree, Numbers]:
         level = self.before if first == 0 else self.after
         following, likelihood, energy = level.sweep(theta, self.stop)
         total = jnp.asarray(likelihood - energy)
         return (total, -total[None]) if first == 0 else (following, (state - total)[None])
 
-    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
         return sweep_by_advance(self, theta, stop)
 
     def describe(self, sample: int) -> str:

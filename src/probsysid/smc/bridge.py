@@ -5,13 +5,13 @@ the fewer steps there are.  The evidence comes out as from the prior.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
+from probsysid._internal.array_types import Numbers
 from probsysid.smc import ibis
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import Sampler
@@ -29,23 +29,23 @@ class BridgeTarget:
 
     samples = 1
 
-    def sample_prior(self, key: Any, count: int) -> Any:
+    def sample_prior(self, key: jax.Array, count: int) -> Numbers:
         seeds = np.asarray(jax.random.key_data(key)).ravel()
         return self.origin.sample(np.random.default_rng(seeds), count)
 
-    def log_prior(self, theta: Any) -> Any:
+    def log_prior(self, theta: Numbers) -> np.ndarray:
         return self.origin.log_density(np.asarray(theta))
 
     def limit(self, first: int) -> int:
         return 1
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+    def advance(self, state: PyTree, theta: Numbers, first: int, last: int) -> tuple[PyTree, Numbers]:
         state, likelihood, energy = self.target.sweep(theta, self.target.samples)
         with np.errstate(invalid="ignore"):
             rest = self.log_prior(theta) - np.asarray(self.target.log_prior(theta)) - likelihood + energy
         return state, jnp.asarray(finite_or_lost(rest))[None]
 
-    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
         return sweep_by_advance(self, theta, stop)
 
     def describe(self, sample: int) -> str:

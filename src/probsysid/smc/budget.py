@@ -4,8 +4,11 @@ import time as clock
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import numpy as np
+from jaxtyping import PyTree
 
+from probsysid._internal.array_types import Numbers
 from probsysid.smc.options import Sampler
 
 PILOT_COST = 8.0
@@ -70,6 +73,7 @@ class MeteredTarget:
     """A target, possibly with levels, that counts what it costs and stops when the budget is spent."""
 
     target: Any
+    """A `Target`, or a `MultilevelTarget` (`adaptive_substeps.py`)."""
     budget: Budget
     price: float = 1.0
     """Of one evaluation."""
@@ -90,20 +94,20 @@ class MeteredTarget:
     def at(self, level: int) -> "MeteredTarget":
         return MeteredTarget(self.target.at(level), self.budget, self.price)
 
-    def sample_prior(self, key: Any, count: int) -> Any:
+    def sample_prior(self, key: jax.Array, count: int) -> Numbers:
         return self.target.sample_prior(key, count)
 
-    def log_prior(self, theta: Any) -> Any:
+    def log_prior(self, theta: Numbers) -> Numbers:
         return self.target.log_prior(theta)
 
     def limit(self, first: int) -> int:
         return self.target.limit(first)
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+    def advance(self, state: PyTree, theta: Numbers, first: int, last: int) -> tuple[PyTree, Numbers]:
         self.budget.spend(self.price * theta.shape[-1] * (last - first))
         return self.target.advance(state, theta, first, last)
 
-    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
         self.budget.spend(self.price * theta.shape[-1] * stop)
         return self.target.sweep(theta, stop)
 

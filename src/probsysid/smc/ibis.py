@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import SamplingError
 from probsysid._internal.statistics import effective_sample_size, log_mean_exp
 from probsysid.smc import weights as w
@@ -52,7 +53,7 @@ class IBISState:
 
     samples: int
     theta: Float[np.ndarray, "dimension population member"]
-    state: Any
+    state: PyTree
     log_weights: Float[np.ndarray, "population member"]
     log_likelihood: Float[np.ndarray, "population member"]
     base_evidence: Float[np.ndarray, " population"]
@@ -150,7 +151,7 @@ def temper_all(run: IBISState, target: Target, sampler: Sampler) -> tuple[IBISSt
 
 
 def _commit(
-    run: IBISState, weighted: w.ReweightedBlock, energies: np.ndarray, state: Any, stride: int
+    run: IBISState, weighted: w.ReweightedBlock, energies: np.ndarray, state: PyTree, stride: int
 ) -> tuple[IBISState, StepInfo]:
     """The run after some samples without rejuvenation."""
     info = _step_info(run, weighted.ess, run.base_evidence + weighted.log_mean)
@@ -298,20 +299,20 @@ class _OneSample:
 
     samples = 1
 
-    def sample_prior(self, key: jax.Array, count: int) -> Any:
+    def sample_prior(self, key: jax.Array, count: int) -> Numbers:
         return self.target.sample_prior(key, count)
 
-    def log_prior(self, theta: Any) -> Any:
+    def log_prior(self, theta: Numbers) -> Numbers:
         return self.target.log_prior(theta)
 
     def limit(self, first: int) -> int:
         return 1
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+    def advance(self, state: PyTree, theta: Numbers, first: int, last: int) -> tuple[PyTree, Numbers]:
         state, likelihood, energy = self.target.sweep(theta, self.target.samples)
         return state, jnp.asarray(energy - likelihood)[None]
 
-    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
         return sweep_by_advance(self, theta, stop)
 
     def describe(self, sample: int) -> str:

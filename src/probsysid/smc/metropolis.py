@@ -9,11 +9,11 @@ eq. acc_rej does, samples from the wrong distribution while everything looks hea
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, PyTree
 
 from probsysid.parallel import columns
 from probsysid.smc import weights as w
@@ -31,7 +31,7 @@ class ParticleBatch(NamedTuple):
     """Log likelihood of all samples before."""
     energy: Members
     """Energy of the sample."""
-    state: Any
+    state: PyTree
     """The filters' states after the sample: a tree of arrays with the particle axis last."""
     log_prior: Members | None = None
     log_proposal: Members | None = None

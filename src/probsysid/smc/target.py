@@ -1,15 +1,15 @@
 """The interface between sampler and problem: a prior, and energies of particles over ranges of samples."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float, PyTree
 
-from probsysid.model.parameter_space import Theta
+from probsysid._internal.array_types import Numbers
 from probsysid.smc.weights import finite_or_lost
 
-Energies = Float[Array, "row particle"]
+Energies = Float[Numbers, "row particle"]
 
 
 @runtime_checkable
@@ -24,19 +24,19 @@ class Target(Protocol):
         """How many samples there are so far."""
         ...
 
-    def sample_prior(self, key: jax.Array, count: int) -> Theta: ...
+    def sample_prior(self, key: jax.Array, count: int) -> Numbers: ...
 
-    def log_prior(self, theta: Any) -> Float[Array, " particle"]: ...
+    def log_prior(self, theta: Numbers) -> Float[Numbers, " particle"]: ...
 
     def limit(self, first: int) -> int:
         """The end of the longest range from `first` that `advance` takes at once."""
         ...
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Energies]:
+    def advance(self, state: PyTree, theta: Numbers, first: int, last: int) -> tuple[PyTree, Energies]:
         """State after samples first..last-1, and their energies in the first rows.  At sample 0 the state is None."""
         ...
 
-    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
         """Particles over samples 0..stop-1: the state after them, the log likelihood of all but the last, and the
         energy of the last."""
         ...
@@ -50,7 +50,7 @@ class Target(Protocol):
         ...
 
 
-def sweep_by_advance(target: Target, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+def sweep_by_advance(target: Target, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
     """`Target.sweep` in terms of `advance`, for targets that have no faster way."""
     state, first = None, 0
     total = np.zeros(theta.shape[-1])

@@ -3,20 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from probsysid._internal.errors import InputError, said_later
 from probsysid._internal.files import write_atomically
+from probsysid.data.record import Record
 from probsysid.inference.identify import Notice, identify
 from probsysid.inference.run_fingerprint import problem_fingerprint
+from probsysid.model.problem import Problem
+from probsysid.odefilter.solver import Solver
 from probsysid.parallel.cluster import Cluster
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.published import packed, unpacked
 from probsysid.parallel.threads import Threads
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.settings import Setup
+from probsysid.smc.options import Sampler
 from probsysid.study.candidates import CandidateModel
 from probsysid.study.resolve import ResolvedStudy
 
@@ -80,11 +84,11 @@ def _course_of(posterior: Posterior) -> str:
 class _Run(NamedTuple):
     """What one model's run takes."""
 
-    problem: Any
-    records: tuple[Any, ...]
-    solver: Any
-    sampler: Any
-    method: Any
+    problem: Problem
+    records: tuple[Record, ...]
+    solver: Solver
+    sampler: Sampler
+    method: Literal["sample", "map"]
     seed: int
 
     @classmethod

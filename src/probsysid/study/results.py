@@ -5,7 +5,7 @@ import time as clock
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -89,9 +89,51 @@ def comparison(results: Sequence[CandidateResult]) -> pd.DataFrame:
     ).sort_values("log_evidence", ascending=False)
 
 
-def summary(resolved: ResolvedStudy, results: Sequence[CandidateResult]) -> dict[str, Any]:
+class RecordSummary(TypedDict):
+    """A record in `summary.json`."""
+
+    name: str
+    file: str
+    sha256: str
+    samples: int
+    dt: float | None
+    train: list[int] | None
+    test: list[int] | None
+    notes: list[str]
+
+
+class ModelSummary(TypedDict):
+    """A model's results in `summary.json`."""
+
+    parameters: dict[str, dict[str, object]]
+    log_evidence: float
+    log_evidence_error: float
+    effective_particles: float
+    scores: dict[str, object]
+    identifiability: list[str]
+    problems: list[str]
+    trusted: bool
+    sampling: str
+    map: dict[str, object] | None
+    settings: dict[str, object]
+
+
+class Summary(TypedDict):
+    """What `summary.json` holds."""
+
+    title: str
+    probsysid: str
+    created: str
+    seed: int
+    data: list[RecordSummary]
+    models: dict[str, ModelSummary]
+    versions: dict[str, str]
+    comparison: NotRequired[list[dict[str, object]]]
+
+
+def summary(resolved: ResolvedStudy, results: Sequence[CandidateResult]) -> Summary:
     """All numbers of the results, for other programs."""
-    found: dict[str, Any] = {
+    found: Summary = {
         "title": resolved.title,
         "probsysid": __version__,
         "created": clock.strftime("%Y-%m-%dT%H:%M:%S"),
@@ -105,7 +147,7 @@ def summary(resolved: ResolvedStudy, results: Sequence[CandidateResult]) -> dict
     return _plain(found)
 
 
-def _model_summary(result: CandidateResult) -> dict[str, Any]:
+def _model_summary(result: CandidateResult) -> ModelSummary:
     posterior = result.posterior
     return {
         "parameters": result.table().to_dict(orient="index"),
@@ -122,7 +164,7 @@ def _model_summary(result: CandidateResult) -> dict[str, Any]:
     }
 
 
-def _describe(item: StudyRecord) -> dict[str, Any]:
+def _describe(item: StudyRecord) -> RecordSummary:
     record = item.record
     return {
         "name": item.name,

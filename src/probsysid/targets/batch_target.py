@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from threading import Event
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
+from probsysid._internal.array_types import Numbers
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import SampleFilter, VectorisedFilter, filter_for
@@ -116,18 +116,18 @@ class BatchTarget(FilterTarget):
         remote = self.executor.remote
         return None if remote is None or self.block is None else RemoteTarget(self, self.records, remote, self.block)
 
-    def _worthwhile(self, theta: Any, samples: int) -> RemoteTarget | None:
+    def _worthwhile(self, theta: Numbers, samples: int) -> RemoteTarget | None:
         """The target on the cluster, where there is one and enough to do for it."""
         remote = self._remote
         return remote if remote is not None and remote.worthwhile(theta.shape[-1], samples) else None
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+    def advance(self, state: PyTree, theta: Numbers, first: int, last: int) -> tuple[PyTree, Numbers]:
         remote = self._worthwhile(theta, last - first)
         if remote is None:
             return super().advance(state, theta, first, last)
         return remote.advance(state, theta, first, last)
 
-    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
         remote = self._worthwhile(theta, stop)
         return super().sweep(theta, stop) if remote is None else remote.sweep(theta, stop)
 
@@ -150,7 +150,7 @@ class BatchTarget(FilterTarget):
         return tuple(self._errors_on(r, theta, weights, active) for r in range(len(self.records)))
 
     def _errors_on(
-        self, record: int, theta: Any, weights: np.ndarray, active: int | None
+        self, record: int, theta: Numbers, weights: np.ndarray, active: int | None
     ) -> Float[np.ndarray, "sample output"]:
         outputs = measured(self.records[record], self.problem.model)
         prepared = self._prepared(record, theta)
@@ -183,7 +183,7 @@ class BatchTarget(FilterTarget):
 
     def _error_ranges(
         self, record: int, prepared: PreparedParticles, output: int, active: int | None
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Iterator[tuple[int, PyTree]]:
         """The length of each range of samples and the errors in it, as soon as the device has been told to compute
         them."""
         state, begin = None, self.offsets[record]

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import PyTree
 
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
@@ -52,12 +53,12 @@ def sweep_block(digest: str, substeps: int, theta: np.ndarray, stop: int) -> tup
 
 
 def advance_block(
-    digest: str, substeps: int, theta: np.ndarray, first: int, last: int, where: Where | None, *results: Any
+    digest: str, substeps: int, theta: np.ndarray, first: int, last: int, where: Where | None, *results: PyTree
 ) -> tuple[np.ndarray, np.ndarray]:
     """The state after samples first..last-1, and their energies.  The columns of the state before are in the results of
     earlier tasks, pairs that begin with a state; without these, all samples before are filtered."""
     target = _target(digest, substeps)
-    state: Any
+    state: PyTree
     if where is not None:
         state = _columns(where, [result[0] for result in results])
     else:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from threading import Event
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.memory import check_memory
 from probsysid._internal.packed_tree import TreeSpec
 from probsysid.model.parameter_space import ParameterSpace, Theta
@@ -150,7 +151,7 @@ class FilterTarget(ABC):
     def sample_prior(self, key: jax.Array, count: int) -> Theta:
         return self.problem.space.sample(key, count)
 
-    def log_prior(self, theta: Any) -> Any:
+    def log_prior(self, theta: Numbers) -> Numbers:
         return concatenate([prepared.log_prior for prepared in self._prepared(0, theta)])
 
     def cost(self, stop: int) -> int:
@@ -159,18 +160,18 @@ class FilterTarget(ABC):
     def limit(self, first: int) -> int:
         return self._limit(first, self._rows)
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, Any]:
+    def advance(self, state: PyTree, theta: Numbers, first: int, last: int) -> tuple[PyTree, Numbers]:
         assert last <= self.limit(first), f"energies of samples {first} to {last} are more than fit into one call"
         prepared = self._prepared(self._locate(first)[0], theta)
 
-        def of_slice(index: int, part: slice, _: Event) -> tuple[Any, np.ndarray]:
+        def of_slice(index: int, part: slice, _: Event) -> tuple[PyTree, np.ndarray]:
             end, energies = self._advance(_columns(state, part), prepared[index], first, last)
             return end, rows_of(energies, last - first)
 
         states, energies = zip(*self._on_slices(of_slice, theta), strict=True)
         return concatenate(states), concatenate(energies)
 
-    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
         """All samples before `stop`, without returning each energy and without waiting for each call: devices compute
         while the host looks at an earlier result.  Fewer particles than usual take their share of the time."""
         some = self._few(theta.shape[-1])
@@ -184,11 +185,11 @@ class FilterTarget(ABC):
         worthwhile = 2 * count <= self.particles and self.block is None and self.executor.mesh(self.particles) is None
         return Few.of(count, self.executor.slices(self.particles)) if worthwhile else None
 
-    def _swept(self, theta: Any, stop: int, active: int | None = None) -> tuple[Any, np.ndarray, np.ndarray]:
+    def _swept(self, theta: Numbers, stop: int, active: int | None = None) -> tuple[PyTree, np.ndarray, np.ndarray]:
         records = range(self._locate(stop - 1)[0] + 1)
         prepared = [self._prepared(record, theta) for record in records]
 
-        def of_slice(index: int, part: slice, give_up: Event) -> tuple[Any, np.ndarray, np.ndarray]:
+        def of_slice(index: int, part: slice, give_up: Event) -> tuple[PyTree, np.ndarray, np.ndarray]:
             ends = []
             for last, state in prefetch(self._ranges([of_record[index] for of_record in prepared], stop, active)):
                 jax.block_until_ready(state)
@@ -225,7 +226,7 @@ class FilterTarget(ABC):
 
     def _ranges(
         self, prepared: Sequence[PreparedParticles], stop: int, active: int | None
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Iterator[tuple[int, PyTree]]:
         """The end of each range of a sweep and the state there, as soon as the device has been told to compute it."""
         state, first = None, 0
         most = max(self.batching.longest_call // self.at_once, self._rows)
@@ -243,7 +244,7 @@ class FilterTarget(ABC):
         last: int,
         watched: int = ENERGY,
         active: int | None = None,
-    ) -> tuple[Packed, Any]:
+    ) -> tuple[Packed, Array]:
         """The state of some particles after a range, and their energies or the errors of the watched output.  Both may
         still be being computed."""
         record, local = self._locate(first)
@@ -271,12 +272,12 @@ class FilterTarget(ABC):
 
     # Particles
 
-    def _on_slices(self, of_slice: Callable[[int, slice, Event], Result], theta: Any) -> list[Result]:
+    def _on_slices(self, of_slice: Callable[[int, slice, Event], Result], theta: Numbers) -> list[Result]:
         """Apply a function to every slice of the particles, by the executor."""
         parts = self.executor.slices(theta.shape[-1])
         return self.executor.run([partial(of_slice, index, part) for index, part in enumerate(parts)])
 
-    def _prepared(self, record: int, theta: Any) -> list[PreparedParticles]:
+    def _prepared(self, record: int, theta: Numbers) -> list[PreparedParticles]:
         """Every slice of the particles as the filter takes it.  The newest are kept, since the sampler asks for the
         same particles range by range."""
         known = self._newest.get(record)
@@ -286,7 +287,7 @@ class FilterTarget(ABC):
             self._newest[record] = known
         return known[1]
 
-    def _prepare(self, record: int) -> Callable[[Any], PreparedParticles]:
+    def _prepare(self, record: int) -> Callable[[Numbers], PreparedParticles]:
         """The program that prepares particles, bound to the quantities that are fixed."""
         if record not in self._preparations:
             spec, numbers = TreeSpec.pack(self.problem.fixed(record))
@@ -297,7 +298,7 @@ class FilterTarget(ABC):
         return self._preparations[record]
 
     @cached_property
-    def _preparations(self) -> dict[int, Callable[[Any], PreparedParticles]]:
+    def _preparations(self) -> dict[int, Callable[[Numbers], PreparedParticles]]:
         return {}
 
     @cached_property
@@ -309,7 +310,7 @@ class FilterTarget(ABC):
         return self.executor.mesh(self.particles)
 
 
-def _columns(values: Any, part: slice) -> Any:
+def _columns(values: PyTree, part: slice) -> PyTree:
     """Some particles of a matrix, which may stay on its devices if they are all of them."""
     if values is None or part == slice(0, values.shape[-1]):
         return values
@@ -317,7 +318,7 @@ def _columns(values: Any, part: slice) -> Any:
 
 
 def _prepare(
-    roles: QuantityRoles, spec: TreeSpec, executor: Executor, space: ParameterSpace, numbers: Any, theta: Any
+    roles: QuantityRoles, spec: TreeSpec, executor: Executor, space: ParameterSpace, numbers: Numbers, theta: Numbers
 ) -> PreparedParticles:
     """Particles as the filter takes them, and their log prior; fixed quantities come as numbers for a spec."""
     fixed = spec.unpack(numbers)

@@ -7,11 +7,11 @@ then says which columns of which states a block needs.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
+from probsysid._internal.array_types import Numbers
 from probsysid.data.record import Record
 from probsysid.parallel.columns import RemoteColumns
 from probsysid.parallel.executor import RemoteExecutor
@@ -49,7 +49,7 @@ class RemoteTarget:
         """Whether filtering this much takes longer than sending it."""
         return self.keep or self._price * particles * samples >= self.executor.exchange.least_work
 
-    def sweep(self, theta: Any, stop: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    def sweep(self, theta: Numbers, stop: int) -> tuple[PyTree, np.ndarray, np.ndarray]:
         """`Target.sweep`."""
         theta = np.asarray(theta)
         calls = [(*self._what, part, stop) for part in self._parts(theta)]
@@ -57,7 +57,7 @@ class RemoteTarget:
         likelihood, energy = np.concatenate(values, axis=-1)[:, : theta.shape[-1]]
         return self._joined(states, theta.shape[-1]), likelihood, energy
 
-    def advance(self, state: Any, theta: Any, first: int, last: int) -> tuple[Any, np.ndarray]:
+    def advance(self, state: PyTree, theta: Numbers, first: int, last: int) -> tuple[PyTree, np.ndarray]:
         """`Target.advance`."""
         theta = np.asarray(theta)
         parts = self._parts(theta)
@@ -80,7 +80,7 @@ class RemoteTarget:
         _, values = self.executor.evaluate(errors_block, calls, calls, keep=False)
         return tuple(np.sum(of_record, axis=0) for of_record in zip(*values, strict=True))
 
-    def _joined(self, states: Sequence[Any], particles: int) -> Any:
+    def _joined(self, states: Sequence[PyTree], particles: int) -> PyTree:
         """The states of all blocks as one, without the padding."""
         if self.keep:
             return RemoteColumns.of(states, self.block, particles)
@@ -106,7 +106,7 @@ class RemoteTarget:
         filled = np.pad(theta, ((0, 0), (0, padding)), mode="edge") if padding else theta
         return [np.ascontiguousarray(part) for part in np.split(filled, filled.shape[-1] // self.block, axis=-1)]
 
-    def _needed(self, state: Any, k: int) -> Sequence[Any]:
+    def _needed(self, state: PyTree, k: int) -> Sequence[PyTree]:
         """Where the columns of a block are, and the results of earlier tasks that they are in."""
         size = len(state) if isinstance(state, RemoteColumns) else state.shape[-1]
         positions = np.minimum(np.arange(k * self.block, (k + 1) * self.block), size - 1)

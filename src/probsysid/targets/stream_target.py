@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
@@ -154,7 +155,7 @@ def joined(blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([block.channels[name] for block in blocks]) for name in blocks[0].channels}
 
 
-def _written(buffer: np.ndarray | None, used: int, values: Any) -> np.ndarray:
+def _written(buffer: np.ndarray | None, used: int, values: Numbers) -> np.ndarray:
     """The buffer with values written from `used` on; doubled where it is full."""
     values = np.asarray(values, dtype=float)
     if buffer is None:

@@ -216,7 +216,7 @@ def chain_case(masses: int, smoothness: int, samples: int, substeps: int = 1, pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("smoothness", [3, 4])
+@pytest.mark.parametrize("smoothness", [3, pytest.param(4, marks=pytest.mark.long)])
 def test_a_chain_of_twenty_masses_is_one_joint_gaussian(smoothness: int) -> None:
     """80 and 100 components, several panels in every decomposition: energies, filtered and smoothed moments."""
     case = chain_case(20, smoothness, samples=5, substeps=2)

@@ -1,11 +1,12 @@
 """Coloured noise (`coloured_noise.py`) as further rows of arrays, after those of the free components."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.model.noise import OutputNoise
 from probsysid.odefilter.arrays.sqrt_algebra import SquareRootAlgebra
 from probsysid.odefilter.coloured_noise import coloured, decay
@@ -13,14 +14,14 @@ from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
 
 
-def joined(first: Any, more: Any) -> Any:
+def joined(first: Array, more: Array) -> Array:
     """Components, followed by coloured noise if there is any."""
     return jnp.concatenate([first, more]) if len(more) else first
 
 
-def own_rows(values: Any, free: int) -> Any:
+def own_rows(values: Array | Sequence[Scalar], free: int) -> Array:
     """Rows with one value each, in columns after those of the free components."""
-    return jnp.pad(jnp.diag(jnp.stack(list(values))), ((0, 0), (free, 0))) if len(values) else ()
+    return jnp.pad(jnp.diag(jnp.stack(list(values))), ((0, 0), (free, 0))) if len(values) else jnp.zeros((0, free))
 
 
 def with_noise_of(old: FilterState, new: FilterState) -> FilterState:
@@ -43,8 +44,8 @@ def aged(
 
 
 def with_coloured(
-    rows: Any, predictions: Any, state: FilterState, free: int, noise: Sequence[OutputNoise]
-) -> tuple[Any, Any]:
+    rows: Numbers, predictions: Array, state: FilterState, free: int, noise: Sequence[OutputNoise]
+) -> tuple[Numbers, Array]:
     """Rows and predictions of the outputs together with their coloured noise."""
     places = np.array(list(coloured(noise)), dtype=int)
     if not len(places):
@@ -53,7 +54,7 @@ def with_coloured(
     return jnp.asarray(rows).at[places].add(state.factor[free:]), jnp.asarray(predictions).at[places].add(means)
 
 
-def noise_alone(state: FilterState, factor: Any, free_mean: Any, free: int) -> FilterState:
+def noise_alone(state: FilterState, factor: Array, free_mean: Array, free: int) -> FilterState:
     """The state with its coloured noise as after the data, and its components as before."""
     own = own_rows(jnp.sqrt(jnp.sum(factor[free:] ** 2, axis=1)), free)
     size = len(state.mean) - len(own)

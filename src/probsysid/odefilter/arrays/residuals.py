@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 from math import factorial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from probsysid._internal.array_types import Numbers
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.layout import Layout
@@ -62,7 +61,7 @@ def carry_along_ode(
     layout: Layout,
     jacobian: Float[Numbers, "coordinate physical"],
     scales: Float[Numbers, "D"],
-    step: Any,
+    step: Scalar,
     change: Float[Numbers, "physical"],
     algebra: SquareRootAlgebra,
 ) -> Float[Array, "D"]:
@@ -79,8 +78,8 @@ def disturbance_rows(
     layout: Layout,
     jacobian: Float[Numbers, "coordinate physical"],
     scales: Float[Numbers, "D"],
-    step: Any,
-    levels: Sequence[Any],
+    step: Scalar,
+    levels: Sequence[Scalar | None],
     algebra: SquareRootAlgebra,
 ) -> Float[Array, "D column"]:
     """`unrolled.residuals.disturbance_rows`."""
@@ -124,13 +123,13 @@ def rows_along_ode(
     state: FilterState,
     jacobian: Float[Numbers, "coordinate physical"],
     scales: Float[Numbers, "D"],
-    step: Any,
+    step: Scalar,
     algebra: SquareRootAlgebra,
 ) -> Float[Array, "D column"]:
     """`unrolled.residuals.rows_along_ode`."""
     transition = SparseRows.of(layout.transition)
 
-    def carried(column: Any) -> Any:
+    def carried(column: Array) -> Array:
         off = off_solutions(layout, others, column, state.jacobian, scales, algebra)
         extrapolated = algebra.times(transition, embed(layout, others, off))
         physical = column[: len(layout.physical)]

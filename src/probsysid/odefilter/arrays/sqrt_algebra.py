@@ -213,14 +213,14 @@ class SquareRootAlgebra(ABC):
         next_rows = self._predicted_rows(transition, factor, sigma)
         return self.given(mean, factor, self._times(transition.matrix, mean), next_rows)
 
-    def given(self, mean: Any, factor: Any, known_mean: Any, known_rows: Any) -> "GaussianConditional":
+    def given(self, mean: Numbers, factor: Numbers, known_mean: Array, known_rows: Array) -> "GaussianConditional":
         """A state given other quantities, of whose rows the first columns are the state's, and the rest noise."""
         noise = known_rows.shape[1] - factor.shape[1]
         rows = jnp.concatenate(
             [factor, jnp.zeros_like(known_rows, shape=(len(factor), noise, *factor.shape[2:]))], axis=1
         )
         gain, remaining = self._conditional(known_rows, rows)
-        return GaussianConditional(gain, mean - self._product(gain, known_mean), remaining[:, : len(mean)])
+        return GaussianConditional(gain, jnp.asarray(mean) - self._product(gain, known_mean), remaining[:, : len(mean)])
 
     def condition_on_part(
         self, part: Int[np.ndarray, " component"], mean: Array, factor: Array

@@ -7,17 +7,18 @@ model's own functions.
 Rows of a factor are in the order of `ODEFilter.free`; means, as everywhere, in the order of the layout.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
+from probsysid._internal.array_types import Numbers, Scalar, Vector
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern
 from probsysid.odefilter.arrays.batched import Batched, fits_batched
@@ -41,7 +42,7 @@ from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
 from probsysid.odefilter.noise_likelihood import transformed
-from probsysid.odefilter.ode_filter import ODEFilter, Prediction
+from probsysid.odefilter.ode_filter import FoldStep, NextState, ODEFilter, Prediction, ScanStep, StepItems
 from probsysid.odefilter.taylor_init import completion_sparsity, taylor_derivatives
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
@@ -104,8 +105,8 @@ class ArrayFilter(IndexedFilter):
         return with_noise_of(state, state._replace(mean=mean, factor=factor, jacobian=jacobian))
 
     def _from_physical(
-        self, particle: Particle, sample: IntervalData, derivatives: Any, physical: Any, rows: Any
-    ) -> tuple[Any, Any, Any]:
+        self, particle: Particle, sample: IntervalData, derivatives: Numbers, physical: Array, rows: Array
+    ) -> tuple[Array, Array, Array]:
         """Mean, factor and Jacobian from the physical components' mean and rows: Taylor coefficients, linearised."""
         scales = sample.scales
         complete = self._completion(particle, self.layout, derivatives)
@@ -118,19 +119,15 @@ class ArrayFilter(IndexedFilter):
             others = others_along_ode(self.layout, self._others, highest, scales, rows, self._algebra)
         return values / scales, jnp.concatenate([rows, others]), highest
 
-    def _completion(self, particle: Particle, layout: Layout, derivatives: Any) -> Callable[[Any], Any]:
+    def _completion(self, particle: Particle, layout: Layout, derivatives: Numbers) -> Callable[[Array], Array]:
         """The map from physical components to all of a layout, in physical units."""
         inputs = [list(values) for values in derivatives]
 
-        def complete(physical: Any) -> Any:
-            return jnp.stack(
-                taylor_derivatives(
-                    lambda x, u: self.model.highest_derivatives(x, u, particle.parameters),
-                    layout,
-                    list(physical),
-                    inputs,
-                )
-            )
+        def highest(x: Sequence[Scalar], u: Sequence[Scalar]) -> list[Numbers]:
+            return self.model.highest_derivatives(x, u, particle.parameters)
+
+        def complete(physical: Array) -> Array:
+            return jnp.stack(taylor_derivatives(highest, layout, list(physical), inputs))
 
         return complete
 
@@ -140,29 +137,25 @@ class ArrayFilter(IndexedFilter):
 
     # One interval
 
-    def _rescale(self, state: FilterState, rescale: Any) -> FilterState:
+    def _rescale(self, state: FilterState, rescale: Numbers) -> FilterState:
         jacobian = state.jacobian * rescale[self._highest][:, None] / rescale[self._physical]
         mean, factor = state.mean[: self.layout.size] * rescale, self._rows_of(state) * rescale[self._free][:, None]
         data_part = state.data_part * rescale[np.array(self._others, dtype=int)[: self._tracked]]
         new = state._replace(mean=mean, factor=factor, jacobian=jacobian, data_part=data_part)
         return with_noise_of(state, new)
 
-    def _rows_of(self, state: FilterState) -> Any:
+    def _rows_of(self, state: FilterState) -> Array:
         """Rows of the free components, without those of coloured noise."""
         return state.factor[: len(self._free)]
 
-    def _fold_steps(
-        self, state: FilterState, sample: IntervalData, step: Callable[[Any, FilterState], FilterState]
-    ) -> FilterState:
+    def _fold_steps(self, state: FilterState, sample: IntervalData, step: FoldStep) -> FilterState:
         """As a loop, whose program is as short for many steps as for two."""
         if sample.count is None and sample.grid.shape[0] == 1:
             return step(0, state)
         count = sample.grid.shape[0] if sample.count is None else jnp.asarray(sample.count, dtype=int)
         return lax.fori_loop(0, count, step, state)
 
-    def scan_steps(
-        self, step: Callable[[FilterState, tuple[Any, Any]], tuple[FilterState, Any]], state: FilterState, items: Any
-    ) -> tuple[FilterState, Any]:
+    def scan_steps(self, step: ScanStep, state: FilterState, items: StepItems) -> tuple[FilterState, PyTree]:
         return lax.scan(step, state, items)
 
     # One integration step
@@ -170,7 +163,7 @@ class ArrayFilter(IndexedFilter):
     def _predict_mean(self, state: FilterState) -> Float[Array, "D"]:
         return joined(self._predict(state.mean), state.mean[self.layout.size :])
 
-    def _predict(self, components: Any) -> Float[Array, "D"]:
+    def _predict(self, components: Array) -> Float[Array, "D"]:
         return self._algebra.times(self._transition, components[self._factor_order])[self._prediction_to_layout]
 
     def _predict_data_part(self, state: FilterState) -> Float[Array, "D"] | None:
@@ -178,7 +171,7 @@ class ArrayFilter(IndexedFilter):
             return None
         return self._predict(embed(self.layout, self._others, state.data_part))
 
-    def _predict_rows(self, state: FilterState, variance: Any) -> Float[Array, "predicted column"]:
+    def _predict_rows(self, state: FilterState, variance: Array) -> Float[Array, "predicted column"]:
         """Of the components in `_prediction_order`."""
         sigma = jnp.sqrt(variance)[np.array(self.layout.coordinate)[self._prediction_order]]
         jacobian = state.jacobian[:0] if self.ode_noise else state.jacobian
@@ -186,29 +179,39 @@ class ArrayFilter(IndexedFilter):
         rows = self._algebra.predict(self._transition, noise, self._rows_of(state), jacobian, sigma)
         return joined(rows, jnp.pad(state.factor[len(self._free) :], ((0, 0), (0, self.layout.size))))
 
-    def _predict_rows_along_ode(self, state: FilterState, variance: Any, jacobian: Any, scales: Any, step: Any) -> Any:
+    def _predict_rows_along_ode(
+        self, state: FilterState, variance: Array, jacobian: Array, scales: Numbers, step: Scalar
+    ) -> Array:
         components = state._replace(factor=self._rows_of(state))
         rows = rows_along_ode(self.layout, self._others, components, jacobian, scales, step, self._algebra)
         rows = joined(rows[self._prediction_order], state.factor[len(self._free) :])
         return jnp.concatenate([rows, self._predict_rows(state, variance)[:, state.factor.shape[1] :]], axis=1)
 
-    def _linearise(self, particle: Particle, mean: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
+    def _linearise(self, particle: Particle, mean: Array, inputs: Vector, scales: Numbers) -> tuple[Array, Array]:
         point = mean[self._physical] * scales[self._physical]
 
-        def function(physical: Any) -> Any:
+        def function(physical: Array) -> Array:
             return jnp.stack(self.model.highest_derivatives(list(physical), list(inputs), particle.parameters))
 
         values, jacobian = self.linearisation.matrix(function, point, self.model.dynamics_sparsity)
         units = scales[self._highest]
         return values / units, jacobian * scales[self._physical] / units[:, None]
 
-    def _relinearise(self, particle: Particle, mean: Any, corrected: Any, inputs: Any, scales: Any) -> tuple[Any, Any]:
+    def _relinearise(
+        self, particle: Particle, mean: Array, corrected: Array, inputs: Vector, scales: Numbers
+    ) -> tuple[Array, Array]:
         values, jacobian = self._linearise(particle, corrected, inputs, scales)
         return values + self._algebra.product(jacobian, (mean - corrected)[self._physical]), jacobian
 
     def _calibrate(
-        self, state: FilterState, sample: IntervalData, predicted: Prediction, values: Any, jacobian: Any, unit: Any
-    ) -> tuple[list[Any], Any]:
+        self,
+        state: FilterState,
+        sample: IntervalData,
+        predicted: Prediction,
+        values: Array,
+        jacobian: Array,
+        unit: Numbers,
+    ) -> tuple[list[Scalar], Array]:
         residuals = predicted.mean[self._highest] - values
         if predicted.data_part is not None:
             residuals = without_data(residuals, self._rate_residuals(predicted.data_part, jacobian))
@@ -225,8 +228,8 @@ class ArrayFilter(IndexedFilter):
         return memory, variance
 
     def _condition_on_ode(
-        self, rows: Any, predicted: Prediction, values: Any, jacobian: Any, scales: Any
-    ) -> tuple[Any, Any, Any]:
+        self, rows: Array, predicted: Prediction, values: Array, jacobian: Array, scales: Numbers
+    ) -> tuple[Array, Array, Array]:
         highest, (mean, data_part) = self._highest, predicted
         spread = jnp.diag(self.ode_noise / scales[highest]) if self.ode_noise else jnp.zeros((len(highest), 0))
         noise = mean[self.layout.size :]
@@ -243,11 +246,11 @@ class ArrayFilter(IndexedFilter):
             part = off_solutions(self.layout, self._others, change, jacobian, scales, self._algebra)
         return factor, self._complete_mean(updated[:, 0], mean, values, jacobian), part
 
-    def _rate_residuals(self, components: Any, jacobian: Any) -> Any:
+    def _rate_residuals(self, components: Array, jacobian: Array) -> Array:
         """Highest derivatives minus Jacobian times physical components."""
         return components[self._highest] - self._algebra.product(jacobian, components[self._physical])
 
-    def _complete_mean(self, free_mean: Any, predicted: Any, values: Any, jacobian: Any) -> Any:
+    def _complete_mean(self, free_mean: Array, predicted: Array, values: Array, jacobian: Array) -> Array:
         """All components: where the ODE is exact, highest derivatives follow from the linearised vector field."""
         free, noise = free_mean[: len(self._free)], free_mean[len(self._free) :]
         if self.ode_noise:
@@ -256,13 +259,13 @@ class ArrayFilter(IndexedFilter):
         return joined(jnp.concatenate([free, highest])[self._to_layout], noise)
 
     def _updated(
-        self, factor: Any, mean: Any, jacobian: Any, memory: list[Any], variance: Any, data_part: Any
+        self, factor: Array, mean: Array, jacobian: Array, memory: list[Scalar], variance: Array, data_part: Array
     ) -> FilterState:
         return FilterState(mean, factor, jacobian, memory, variance, data_part)
 
     # Process noise
 
-    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Array, Array]:
         rows = self._predict_rows_along_ode(state, arrived.variance, arrived.jacobian, sample.scales, sample.step)
         columns, gap = len(state.factor), self.layout.size - len(self._free)
         noise, units = len(state.mean) - self.layout.size, units_of_all(sample, state.mean)
@@ -275,12 +278,12 @@ class ArrayFilter(IndexedFilter):
         added = jnp.pad(added, ((0, len(state.factor) - len(added)), (0, 0)))
         return state._replace(factor=self._algebra.lower(jnp.concatenate([state.factor, added], axis=1)))
 
-    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
+    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Array:
         added = state._replace(factor=self._disturbance_rows(state, particle, sample))
         rows = self._all_rows(added)[self._to_layout] * sample.scales[:, None]
         return jnp.pad(rows, ((0, len(state.mean) - len(rows)), (0, 0)))
 
-    def _disturbance_rows(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
+    def _disturbance_rows(self, state: FilterState, particle: Particle, sample: IntervalData) -> Array:
         given = sample.scales, sample.step, particle.process_noise or []
         return disturbance_rows(self.layout, state.jacobian, *given, self._algebra)[self._free]
 
@@ -291,14 +294,14 @@ class ArrayFilter(IndexedFilter):
 
     def observe(
         self, state: FilterState, particle: Particle, sample: IntervalData, scores: bool = True
-    ) -> tuple[FilterState, Any, list[Innovation]]:
+    ) -> tuple[FilterState, Array, list[Innovation]]:
         scales = sample.scales
         if self.restarts:
             state = self._follow_jump(state, particle, sample)
         observable, split = np.concatenate([self._physical, self._highest]), len(self._physical)
         inputs = [values[0] for values in sample.inputs]
 
-        def function(x: Any) -> Any:
+        def function(x: Array) -> Array:
             outputs = self.model.measured(list(x[:split]), list(x[split:]), inputs, particle.parameters)
             return jnp.stack(transformed(particle.noise, outputs, list(sample.outputs)))
 
@@ -348,11 +351,7 @@ class ArrayFilter(IndexedFilter):
     # The state for loops and storage
 
     def structure(
-        self,
-        first: Callable[..., FilterState],
-        step: Callable[..., FilterState],
-        particle: Particle,
-        sample: IntervalData,
+        self, first: NextState, step: NextState, particle: Particle, sample: IntervalData
     ) -> tuple[None, FilterState]:
         """Arrays have no structural zeros, and their shapes are known without tracing."""
         noise = len(coloured(particle.noise))
@@ -375,7 +374,7 @@ class ArrayFilter(IndexedFilter):
         """Every number a double."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), state)
 
-    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Array, Array]:
         units = units_of_all(sample, state.mean)
         rows = joined(self._all_rows(state)[self._to_layout], state.factor[len(self._free) :])
         rows = jnp.pad(rows, ((0, 0), (0, rows.shape[0] - rows.shape[1])))
@@ -388,11 +387,11 @@ class ArrayFilter(IndexedFilter):
         determined = self._algebra.product(state.jacobian, state.factor[: len(self._physical)])
         return jnp.concatenate([self._rows_of(state), determined])
 
-    def pack(self, state: FilterState, template: FilterState) -> Any:
+    def pack(self, state: FilterState, template: FilterState) -> Array:
         pairs = zip(jax.tree.leaves(state), jax.tree.leaves(template), strict=True)
         return jnp.concatenate([leaf.reshape(-1, *leaf.shape[len(one.shape) :]) for leaf, one in pairs])
 
-    def unpack(self, packed: Any, template: FilterState) -> FilterState:
+    def unpack(self, packed: Numbers, template: FilterState) -> FilterState:
         leaves, tree = jax.tree.flatten(template)
         ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
         parts = zip(jnp.split(packed, ends), leaves, strict=True)

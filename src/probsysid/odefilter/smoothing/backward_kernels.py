@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, PyTree
 from scipy.linalg import block_diag
 
 from probsysid._internal.array_types import Numbers
@@ -90,7 +90,7 @@ class StateSpaceOps:
     ) -> GaussianPath:
         """States after a step, from those before it and its squared diffusion."""
 
-        def predict(mean: Any, factor: Any, sigma: Any, units: Any) -> tuple[Any, Any]:
+        def predict(mean: Array, factor: Array, sigma: Array, units: Array) -> tuple[Array, Array]:
             mean, factor = self.algebra.predict_gaussian(self._transition, mean / units, factor / units[:, None], sigma)
             return mean * units, factor * units[:, None]
 
@@ -104,7 +104,7 @@ class StateSpaceOps:
     ) -> GaussianConditional:
         """Backward kernels: states given those after a step."""
 
-        def kernel(mean: Any, factor: Any, sigma: Any, units: Any) -> GaussianConditional:
+        def kernel(mean: Array, factor: Array, sigma: Array, units: Array) -> GaussianConditional:
             scaled = self.algebra.revert(self._transition, mean / units, factor / units[:, None], sigma)
             return GaussianConditional(
                 scaled.gain * units[:, None] / units, scaled.offset * units, scaled.factor * units[:, None]
@@ -122,7 +122,9 @@ class StateSpaceOps:
         """Backward kernels: states given those after a step that ends with process noise."""
         algebra, part = self.algebra, self._with_noise(free)
 
-        def kernel(start: GaussianPath, end: GaussianPath, noise: Any, mean: Any, rows: Any, units: Any) -> Any:
+        def kernel(
+            start: GaussianPath, end: GaussianPath, noise: Array, mean: Array, rows: Array, units: Array
+        ) -> GaussianConditional:
             scale = units[:, None]
             before = algebra.given(start.mean / units, start.factor / scale, mean / units, rows / scale)
             after_rows = (jnp.concatenate([end.factor, noise], axis=1) / scale)[part]  # they determine the others
@@ -143,7 +145,9 @@ class StateSpaceOps:
         """
         algebra, part = self.algebra, self._with_noise(kept)
 
-        def through(mean: Any, factor: Any, after: GaussianConditional, ageing: Ageing | None) -> GaussianConditional:
+        def through(
+            mean: Array, factor: Array, after: GaussianConditional, ageing: Ageing | None
+        ) -> GaussianConditional:
             if ageing is None:
                 return algebra.merge(algebra.condition_on_part(part, mean, factor), after)
             same = jnp.zeros_like(mean[: len(kept)])
@@ -168,16 +172,16 @@ class StateSpaceOps:
         sigma = jnp.sqrt(variance)[:, np.array(self.layout.coordinate)]
         return jnp.pad(sigma, ((0, 0), (0, self.noise), (0, 0)))
 
-    def _map(self, function: Callable[..., Any], *arrays: Any) -> Any:
+    def _map(self, function: Callable[..., Any], *arrays: PyTree) -> PyTree:
         """Map a function made of the algebra's operations over points, the first axis of arrays, and particles, the
         last: the two together are one batch axis."""
         points, *_, particles = jax.tree.leaves(arrays)[0].shape
 
-        def to_batch(leaf: Any) -> Any:
+        def to_batch(leaf: Array) -> Array:
             leaf = jnp.broadcast_to(leaf, (*leaf.shape[:-1], particles))
             return jnp.moveaxis(leaf, 0, -2).reshape(*leaf.shape[1:-1], points * particles)
 
-        def from_batch(leaf: Any) -> Any:
+        def from_batch(leaf: Array) -> Array:
             return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], points, particles), -2, 0)
 
         for_batch = self.algebra.for_all_particles(function)

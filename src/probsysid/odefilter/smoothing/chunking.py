@@ -1,9 +1,8 @@
 """Long arrays in chunks of points: programs are compiled for one length, whatever the length of a record."""
 
-from typing import Any
-
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 LONGEST_CHUNK = 256
 """Points of a chunk, where the state is small."""
@@ -21,7 +20,7 @@ def chunk_length(size: int, particles: int, draws: int = 0, longest: int = LONGE
     return min(longest, 1 << max(fitting.bit_length() - 1, 0))
 
 
-def padded_slice(arrays: Any, first: int, last: int, length: int) -> Any:
+def padded_slice(arrays: PyTree, first: int, last: int, length: int) -> PyTree:
     """Rows `first` to `first + length` of arrays; rows before 0 or from `last` on repeat the nearest row within."""
     rows = np.clip(np.arange(first, first + length), 0, last - 1)
     return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], arrays)
@@ -32,10 +31,10 @@ class ChunkBuffer:
 
     def __init__(self, rows: int):
         self.rows = rows
-        self.arrays: Any = None
+        self.arrays: PyTree = None
         """Allocated by the first `put`, which knows their shapes; None before."""
 
-    def put(self, first: int, chunk: Any) -> None:
+    def put(self, first: int, chunk: PyTree) -> None:
         """Write a chunk to the rows from `first` on; its rows that lie outside the buffer are dropped."""
         if self.arrays is None:
             self.arrays = jax.tree.map(lambda leaf: np.empty((self.rows, *leaf.shape[1:])), chunk)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from probsysid._internal.array_types import Numbers
 from probsysid.model.particle import Particle
@@ -183,7 +183,7 @@ def _at_samples(points: SmoothedChunk, count: int, substeps: int) -> tuple[np.nd
 class BackwardState(NamedTuple):
     """The earliest point smoothed so far."""
 
-    point: tuple[GaussianPath, Any]
+    point: tuple[GaussianPath, PyTree]
     """Its marginal, and the draws of the path there."""
     chunks: int
     """Number of chunks smoothed so far; each has its own random key."""
@@ -205,7 +205,7 @@ class BackwardSmoother:
     where samples are."""
 
     @property
-    def _programs(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def _programs(self) -> tuple[Callable[..., PyTree], Callable[..., PyTree]]:
         return smoother_programs(self.layout, self.free, self.kept, self.draws, self.sample_spacing)
 
     def start(self, last: GaussianPath) -> tuple[BackwardState, SmoothedChunk]:
@@ -225,27 +225,27 @@ class BackwardSmoother:
 @lru_cache(maxsize=32)
 def smoother_programs(
     layout: Layout, free: tuple[int, ...], kept: tuple[int, ...], draws: int, sample_spacing: int | None
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+) -> tuple[Callable[..., PyTree], Callable[..., PyTree]]:
     """Compiled for all particles: the last point, and a chunk of earlier ones."""
 
-    def normals(key: jax.Array, count: int, states: Any) -> jax.Array:
+    def normals(key: jax.Array, count: int, states: PyTree) -> jax.Array:
         *_, size, particles = states.shape
         return jax.random.normal(key, (count, size, draws, particles))
 
-    def smoothed(states: GaussianPath, paths: Any) -> SmoothedChunk:
+    def smoothed(states: GaussianPath, paths: Array) -> SmoothedChunk:
         return SmoothedChunk(states, states.sd, paths)
 
-    def start(last: GaussianPath, key: jax.Array) -> Any:
+    def start(last: GaussianPath, key: jax.Array) -> PyTree:
         (normal,) = normals(key, 1, last.mean)
         paths = last.mean[:, None] + jnp.einsum("icn,cdn->idn", last.factor, normal)
         return (last, paths), smoothed(*jax.tree.map(lambda leaf: leaf[None], (last, paths)))
 
-    def step(later: Any, chunk: SmootherChunk, key: jax.Array) -> Any:
+    def step(later: PyTree, chunk: SmootherChunk, key: jax.Array) -> PyTree:
         ops = StateSpaceOps(layout, chunk.filtered.mean.shape[1] - layout.size)
         algebra = ops.algebra
         marginalise, draw = (algebra.for_all_particles(operation) for operation in (algebra.marginalise, algebra.draw))
 
-        def back(later: Any, item: tuple[GaussianConditional, Any, Any]) -> tuple[Any, Any]:
+        def back(later: PyTree, item: tuple[GaussianConditional, PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             kernel, normal, valid = item
             state, paths = later
             earlier = GaussianPath(*marginalise(kernel, *state)), draw(kernel, paths, normal)
@@ -282,7 +282,7 @@ def backward_kernels(
         return jax.tree.map(lambda direct, through: direct.at[part].set(through), kernels, before)
     departed = chunk.departed
 
-    def where_departed(through: Any, direct: Any) -> Any:
+    def where_departed(through: Array, direct: Array) -> Array:
         return jnp.where(departed.reshape(-1, *[1] * (direct.ndim - 1)), through, direct)
 
     return jax.tree.map(where_departed, before, kernels)

@@ -5,13 +5,13 @@ Samples are filtered in chunks, so that records of all lengths share their progr
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from probsysid._internal.array_types import Numbers
 from probsysid.model.particle import Particle
@@ -169,7 +169,7 @@ def step_times(time: np.ndarray, substeps: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=32)
-def filter_programs(ode_filter: ODEFilter) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def filter_programs(ode_filter: ODEFilter) -> tuple[Callable[..., PyTree], Callable[..., PyTree]]:
     """Compiled for all particles: the first sample, and a chunk of further ones.
 
     Not by `jit_fused`: its fusions with several outputs would copy all stored results of a chunk at every step.
@@ -179,8 +179,8 @@ def filter_programs(ode_filter: ODEFilter) -> tuple[Callable[..., Any], Callable
     return jax.jit(start), jax.jit(advance)
 
 
-def _start_program(ode_filter: ODEFilter) -> Callable[[Particle, IntervalData], Any]:
-    def start(particle: Particle, samples: IntervalData) -> Any:
+def _start_program(ode_filter: ODEFilter) -> Callable[[Particle, IntervalData], PyTree]:
+    def start(particle: Particle, samples: IntervalData) -> PyTree:
         sample = jax.tree.map(lambda leaf: leaf[0], samples)
         state, *observed = _observe(ode_filter, ode_filter.start(particle, sample), particle, sample)
         results = GaussianPath(*ode_filter.moments(state, sample)), jnp.stack(state.variance), *[None] * 3, *observed
@@ -189,10 +189,10 @@ def _start_program(ode_filter: ODEFilter) -> Callable[[Particle, IntervalData], 
     return start
 
 
-def _chunk_program(ode_filter: ODEFilter) -> Callable[[FilterState, Particle, IntervalData], Any]:
-    def advance_chunk(state: FilterState, particle: Particle, samples: IntervalData) -> Any:
-        def interval(state: FilterState, sample: IntervalData) -> tuple[FilterState, Any]:
-            def advance(state: FilterState, item: tuple[Any, Any]) -> tuple[FilterState, Any]:
+def _chunk_program(ode_filter: ODEFilter) -> Callable[[FilterState, Particle, IntervalData], PyTree]:
+    def advance_chunk(state: FilterState, particle: Particle, samples: IntervalData) -> PyTree:
+        def interval(state: FilterState, sample: IntervalData) -> tuple[FilterState, PyTree]:
+            def advance(state: FilterState, item: tuple[Numbers, Numbers]) -> tuple[FilterState, PyTree]:
                 arrived, traced = ode_filter.advance_traced(state, particle, sample, *item)
                 disturbed = None if traced is None else Disturbance(GaussianPath(*traced[0]), *traced[1:])
                 moments = [GaussianPath(*ode_filter.moments(s, sample)) for s in (arrived, state)]
@@ -218,7 +218,7 @@ def _chunk_program(ode_filter: ODEFilter) -> Callable[[FilterState, Particle, In
 
 def _observe(
     ode_filter: ODEFilter, state: FilterState, particle: Particle, sample: IntervalData
-) -> tuple[FilterState, Any, Any]:
+) -> tuple[FilterState, PyTree, PyTree]:
     """The state given a sample, the energy, and each output's innovation with its variance."""
     state, energy, innovations = ode_filter.observe(state, particle, sample)
     return state, energy, jnp.stack([jnp.stack([i.value, i.variance]) for i in innovations])
@@ -248,7 +248,7 @@ def refine(trajectory: Trajectory, layout: Layout, times: np.ndarray) -> tuple[T
         predicted = _predict(layout, departing, variance, layout.scales(new - known[base]))
         order = np.argsort(np.concatenate([known, new]), kind="stable")
 
-        def merge(old: Any, added: Any) -> Any:
+        def merge(old: np.ndarray, added: np.ndarray) -> np.ndarray:
             return np.concatenate([old, added])[order]
 
         apart, disturbed = (trajectory.departing, trajectory.ageing), trajectory.disturbed
@@ -277,5 +277,5 @@ def _predict(layout: Layout, departing: GaussianPath, variance: np.ndarray, unit
 
 
 @lru_cache(maxsize=32)
-def _predictor(layout: Layout, noise: int) -> Callable[[GaussianPath, Any, Any], GaussianPath]:
+def _predictor(layout: Layout, noise: int) -> Callable[[GaussianPath, Array, Array], GaussianPath]:
     return jax.jit(StateSpaceOps(layout, noise).predict)

@@ -4,21 +4,22 @@ Everything is written for plain numbers of one particle and unrolled while JAX t
 particles.  Structural zeros of the prior, of the model's Jacobian and of the factor cost nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
-from typing import Any, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, PyTree
 
-from probsysid._internal.array_types import Numbers, Scalar
+from probsysid._internal.array_types import Numbers, Scalar, Vector
 from probsysid.model.particle import Particle
 from probsysid.odefilter.coloured_noise import apart_from_state, coloured, units_of_all
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
-from probsysid.odefilter.ode_filter import ODEFilter, Prediction
+from probsysid.odefilter.ode_filter import FoldStep, NextState, ODEFilter, Prediction, ScanStep, StepItems
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.coloured import aged, diagonal, noise_alone, with_coloured
@@ -85,13 +86,13 @@ class UnrolledFilter(ODEFilter):
         return state._replace(mean=mean, factor=factor, jacobian=jacobian)
 
     def _from_physical(
-        self, particle: Particle, sample: IntervalData, derivatives: Any, physical: list[Scalar], rows: list[Row]
+        self, particle: Particle, sample: IntervalData, derivatives: Numbers, physical: list[Scalar], rows: list[Row]
     ) -> tuple[list[Scalar], list[Row], list[Row]]:
         """Mean, factor and Jacobian from the physical components' mean and rows: Taylor coefficients, linearised."""
         layout, scales = self.layout, sample.scales
         inputs = [list(values) for values in derivatives]
 
-        def complete(point: Any) -> list[Scalar]:
+        def complete(point: Sequence[Scalar]) -> list[Scalar]:
             return taylor_derivatives(
                 lambda x, u: self.model.highest_derivatives(x, u, particle.parameters), layout, point, inputs
             )
@@ -117,9 +118,7 @@ class UnrolledFilter(ODEFilter):
 
     # One interval
 
-    def _fold_steps(
-        self, state: FilterState, sample: IntervalData, step: Callable[[Any, FilterState], FilterState]
-    ) -> FilterState:
+    def _fold_steps(self, state: FilterState, sample: IntervalData, step: FoldStep) -> FilterState:
         """Written out, unless the number of steps is known only when the program runs."""
         if sample.count is None:
             return reduce(lambda state, j: step(j, state), range(sample.grid.shape[0]), state)
@@ -127,9 +126,7 @@ class UnrolledFilter(ODEFilter):
         pattern = reachable_pattern(partial(step, 0), state)
         return lax.fori_loop(0, count, lambda j, s: fill(step(j, s), pattern), fill(state, pattern))
 
-    def scan_steps(
-        self, step: Callable[[FilterState, tuple[Any, Any]], tuple[FilterState, Any]], state: FilterState, items: Any
-    ) -> tuple[FilterState, Any]:
+    def scan_steps(self, step: ScanStep, state: FilterState, items: StepItems) -> tuple[FilterState, PyTree]:
         """Written out: the state's structural zeros may change from step to step."""
         results = []
         for j in range(len(jax.tree.leaves(items)[0])):
@@ -176,7 +173,7 @@ class UnrolledFilter(ODEFilter):
         return predicted + [[*row, *[None] * layout.size] for row in state.factor[len(self.free) :]]
 
     def _predict_rows_along_ode(
-        self, state: FilterState, variance: list[Any], jacobian: list[Row], scales: Any, step: Any
+        self, state: FilterState, variance: list[Scalar], jacobian: list[Row], scales: Numbers, step: Scalar
     ) -> list[Row]:
         free = len(self.free)
         components = state._replace(factor=state.factor[:free])
@@ -184,7 +181,7 @@ class UnrolledFilter(ODEFilter):
         noise = [row[len(state.factor) :] for row in self._predict_rows(state, variance)]
         return [[*row, *more] for row, more in zip(carried, noise, strict=True)]
 
-    def _carried(self, mean: list[Any]) -> tuple[int, ...]:
+    def _carried(self, mean: list[Scalar]) -> tuple[int, ...]:
         """The free components and coloured noise: what has rows in the factor."""
         return (*self.free, *range(self.layout.size, len(mean)))
 
@@ -200,7 +197,7 @@ class UnrolledFilter(ODEFilter):
         return rows
 
     def _linearise(
-        self, particle: Particle, mean: list[Scalar], inputs: Sequence[Scalar], scales: Numbers
+        self, particle: Particle, mean: list[Scalar], inputs: Vector, scales: Numbers
     ) -> tuple[list[Scalar], list[Row]]:
         layout = self.layout
         point = [mean[i] * scales[i] for i in layout.physical]
@@ -218,7 +215,7 @@ class UnrolledFilter(ODEFilter):
         return values, jacobian
 
     def _relinearise(
-        self, particle: Particle, mean: list[Scalar], corrected: list[Scalar], inputs: Sequence[Scalar], scales: Numbers
+        self, particle: Particle, mean: list[Scalar], corrected: list[Scalar], inputs: Vector, scales: Numbers
     ) -> tuple[list[Scalar], list[Row]]:
         values, jacobian = self._linearise(particle, corrected, inputs, scales)
         change = [mean[i] - corrected[i] for i in self.layout.physical]
@@ -298,7 +295,7 @@ class UnrolledFilter(ODEFilter):
 
     # Process noise
 
-    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+    def _predicted(self, state: FilterState, arrived: FilterState, sample: IntervalData) -> tuple[Array, Array]:
         rows = self._predict_rows_along_ode(state, arrived.variance, arrived.jacobian, sample.scales, sample.step)
         columns, gap = len(state.factor), [None] * (self.layout.size - len(self.free))
         units = units_of_all(sample, state.mean)
@@ -312,7 +309,7 @@ class UnrolledFilter(ODEFilter):
             factor=gaussian.triangularise([[*a, *b] for a, b in zip(state.factor, added, strict=True)])
         )
 
-    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Any:
+    def _disturbance(self, state: FilterState, particle: Particle, sample: IntervalData) -> Array:
         added = self._disturbance_rows(state, particle, sample)
         rows = dense(self._component_rows(state._replace(factor=added))) * sample.scales[:, None]
         return jnp.pad(rows, ((0, len(state.mean) - len(rows)), (0, 0)))
@@ -374,11 +371,7 @@ class UnrolledFilter(ODEFilter):
     # The state for loops and storage
 
     def structure(
-        self,
-        first: Callable[..., FilterState],
-        step: Callable[..., FilterState],
-        particle: Particle,
-        sample: IntervalData,
+        self, first: NextState, step: NextState, particle: Particle, sample: IntervalData
     ) -> tuple[FactorPattern, FilterState]:
         """Found by tracing `first` and `step`, the latter several times."""
         state = jax.eval_shape(first, particle, sample)
@@ -388,13 +381,13 @@ class UnrolledFilter(ODEFilter):
     def fill(self, state: FilterState, pattern: FactorPattern) -> FilterState:
         return fill(state, pattern)
 
-    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Any, Any]:
+    def moments(self, state: FilterState, sample: IntervalData) -> tuple[Array, Array]:
         gap, units = [None] * (self.layout.size - len(self.free)), units_of_all(sample, state.mean)
         rows = [[*row, *gap] for row in [*self._component_rows(state), *state.factor[len(self.free) :]]]
         return jnp.stack(state.mean) * units, dense(rows) * units[:, None]
 
-    def pack(self, state: FilterState, template: FilterState) -> Any:
+    def pack(self, state: FilterState, template: FilterState) -> Array:
         return jnp.stack(jax.tree.leaves(state))
 
-    def unpack(self, packed: Any, template: FilterState) -> FilterState:
+    def unpack(self, packed: Numbers, template: FilterState) -> FilterState:
         return jax.tree.unflatten(jax.tree.structure(template), list(packed))

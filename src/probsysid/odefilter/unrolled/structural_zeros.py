@@ -1,10 +1,10 @@
 """Which entries of an unrolled factor are zero by structure; states of one structure, for loops to carry."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from probsysid.odefilter.filter_state import FilterState
 
@@ -12,7 +12,7 @@ FactorPattern = list[list[bool]]
 """For each entry of the factor, whether it may be other than zero."""
 
 
-def reachable_pattern(step: Callable[..., FilterState], state: FilterState, *arguments: Any) -> FactorPattern:
+def reachable_pattern(step: Callable[..., FilterState], state: FilterState, *arguments: PyTree) -> FactorPattern:
     """The pattern of the factor after any number of steps, from this state on."""
     pattern = factor_pattern(state)
     while True:

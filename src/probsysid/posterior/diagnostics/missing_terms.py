@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.data.record import Record
 from probsysid.model.equations import parse
 from probsysid.model.model import Model
@@ -180,7 +181,7 @@ def _linearised(
     ]
     flat, rebuild = ravel_pytree([moving, jnp.zeros(len(terms))])
 
-    def outputs(unknown: Any) -> Any:
+    def outputs(unknown: Array) -> Array:
         (begin, own), extra = rebuild(unknown)
         state = jnp.stack([jnp.asarray({**values, **begin}[name], float) for name in wider.physical_names])
         return _free_run(wider, steps, state, {**estimate.parameters, **own, COEFFICIENTS: extra}, inputs)
@@ -191,10 +192,10 @@ def _linearised(
     known = np.isfinite(measured).ravel()
     simulated, slopes = jax.jit(outputs), jax.jit(jax.jacfwd(outputs))
 
-    def errors_at(unknown: Any) -> np.ndarray:
+    def errors_at(unknown: Numbers) -> np.ndarray:
         return ((measured - np.asarray(simulated(unknown))) / scales).ravel()[known]
 
-    def slopes_at(unknown: Any) -> np.ndarray:
+    def slopes_at(unknown: Numbers) -> np.ndarray:
         return (np.asarray(slopes(unknown)) / scales[:, None]).reshape(len(known), -1)[known]
 
     return _at_least_squares(np.asarray(flat), len(terms), errors_at, slopes_at)
@@ -225,10 +226,12 @@ def _at_least_squares(
     return (slopes if finite else None), errors
 
 
-def _free_run(model: Model, steps: int, start: Any, parameters: Any, inputs: IntervalInputs) -> Any:
+def _free_run(
+    model: Model, steps: int, start: Array, parameters: Mapping[str, Scalar], inputs: IntervalInputs
+) -> Array:
     later = IntervalInputs(*(part[1:] for part in inputs))
 
-    def sample(state: Any, here: IntervalInputs) -> tuple[Any, Any]:
+    def sample(state: Array, here: IntervalInputs) -> tuple[Array, Array]:
         state = over_interval(model, steps, state, parameters, here, Forces(None, {}), 0)
         return state, outputs_at(model, state, here.now, parameters)
 

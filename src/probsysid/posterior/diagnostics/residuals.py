@@ -5,7 +5,8 @@ the errors of a correct model are independent standard normals.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -54,7 +55,7 @@ class Residuals:
     def white(self) -> bool:
         return self.probability > SIGNIFICANT
 
-    def plot(self, path: Any = None, rate: float = 1.0) -> "Figure":
+    def plot(self, path: str | Path | None = None, rate: float = 1.0) -> "Figure":
         """Errors over the samples, their correlation, and their spectrum; `rate` is the sampling rate in Hz."""
         from probsysid.report.figures.residuals import plot_residuals
 
