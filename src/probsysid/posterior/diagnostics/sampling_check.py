@@ -77,6 +77,10 @@ class FreshDraws:
         return tuple(name for name, p in found.items() if p < LEAST_P) if self.reliable else ()
 
 
+NO_DRAWS = FreshDraws(float("inf"), 1.0, 1.0, 1.0)
+"""Nothing could be drawn, or nothing compared: no confirmation."""
+
+
 @dataclass(frozen=True)
 class LaplaceCheck:
     """How close a Laplace approximation is: its draws weighted by the target."""
@@ -311,13 +315,12 @@ def compare_fresh(
     """
     alive = np.isfinite(log_ratios)
     if not alive.any():
-        return FreshDraws(float("inf"), 1.0, 1.0, 1.0)
-    nothing = FreshDraws(float("inf"), 1.0, 1.0, 1.0)
+        return NO_DRAWS
     logs = np.where(alive, log_ratios, -np.inf)
     _, shape = psis.smoothed(log_ratios[alive])
     own, size = normalise(logs)[alive], float(effective_sample_size(logs))
     if size < FEWEST_DRAWS:
-        return nothing
+        return NO_DRAWS
     relative = 1 / size + 1 / float(np.median(list(populations.ess.values())))
     mean, covariance = moments(theta, weights)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # one particle may have all the weight
@@ -328,7 +331,7 @@ def compare_fresh(
         kurtosis = (centred**4 @ own) / variance**2
         spread = 0.5 * np.log(variance) / np.sqrt(np.maximum(kurtosis - 1, 1.0) / 4)
     if not (np.isfinite(shift).all() and np.isfinite(spread).all()):
-        return nothing
+        return NO_DRAWS
     error = np.hypot(np.sqrt(max(1 / size - 1 / len(logs), 0.0)), populations.evidence_error)
     difference = float(log_mean_exp(logs)) - log_evidence
     return FreshDraws(
