@@ -22,7 +22,7 @@ from probsysid.smc.ibis import IBISState
 from validation.kept import Kept
 from validation.sampling_hard import LARGE, values
 from validation.sampling_page import FEW, table, write_part
-from validation.sampling_targets import HardTarget, banana, four_modes, frequency, funnel
+from validation.sampling_targets import HardTarget, banana, funnel
 
 KEPT = Kept("few")
 PARTICLES = (32, 64, 128, 256)
@@ -89,7 +89,7 @@ more than half a standard deviation.
 def main(seeds: int = 40) -> None:
     warnings.simplefilter("ignore")
     rows = []
-    for hard in (make() for make in (banana, funnel, four_modes, frequency)):
+    for hard in (make() for make in (banana, funnel)):
         for particles in PARTICLES:
             rows.append(row(hard, particles, seeds))
             print(rows[-1], flush=True)

@@ -187,3 +187,11 @@ def test_few_particles_are_compared_with_more_draws() -> None:
     counted = Counted(target)
     check(run, counted, values, 0)
     assert counted.sweeps == 512 // 64
+
+
+def test_particles_to_which_nothing_can_be_fitted_are_not_confirmed(missed: IBISState) -> None:
+    """All alike in one coordinate, in all populations: nothing else would say so."""
+    theta = missed.theta.copy()
+    theta[2] = 0.5
+    found = check(replace(missed, theta=theta), funnel(), values, 0)
+    assert found.fresh is not None and not found.fresh.reliable and not found.trusted

@@ -127,3 +127,68 @@ def test_no_finite_likelihood_is_a_sentence() -> None:
 def test_another_method_is_refused(method: object) -> None:
     with pytest.raises(ps.InputError, match=r"method is .*; it must be 'sample' or 'map'"):
         ps.identify(INTEGRATOR, ramp(), PRIORS, {"x": NOISE}, {"x": 0.0}, method=method)  # type: ignore[arg-type]
+
+
+SQUARE = ps.Model({"x": 1}, lambda s, u, p: {"x": p.b**2 * u.u})
+
+
+def squared(centre: float, width: float) -> tuple[ps.Posterior, float, float]:
+    """x' = b^2 u with b near 1 or -1, of which the prior prefers the first: the approximation, the share of b > 0 and
+    the log evidence by quadrature."""
+    record = ramp()
+    response = 0.5 * np.concatenate([[0.0], np.cumsum(record.inputs["u"][:-1])])
+    y = response + NOISE * np.random.default_rng(3).standard_normal(30)
+    posterior = ps.identify(
+        SQUARE,
+        record.replace(outputs={"x": y}),
+        {"b": ps.dist.Normal(centre, width)},
+        {"x": NOISE},
+        {"x": 0.0},
+        sampler=SAMPLER,
+        method="map",
+    )
+    b = np.linspace(-3, 3, 60_001)
+    misfit = y @ y - 2 * b**2 * (y @ response) + b**4 * (response @ response)
+    logs = -0.5 * misfit / NOISE**2 - 30 * np.log(NOISE * np.sqrt(2 * np.pi)) + stats.norm(centre, width).logpdf(b)
+    total = np.logaddexp.reduce(logs)
+    return posterior, float(np.exp(np.logaddexp.reduce(logs[b > 0]) - total)), float(total + np.log(b[1] - b[0]))
+
+
+def test_two_modes_count_by_their_masses() -> None:
+    """Log density is quartic around b = 1; with a width of 0.01 Laplace's error is far below 0.01."""
+    posterior, share, evidence = squared(0.3, 1.0)
+    assert 0.55 < share < 0.75
+    assert posterior.sampling.laplace.modes == 2 and posterior.sampling.usable
+    assert posterior.log_evidence == pytest.approx(evidence, abs=0.01)
+    found = float(np.mean(posterior.values["b"] > 0))
+    assert found == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / PARTICLES))
+    assert posterior.map.values["b"] > 0
+    assert posterior.check is not None and posterior.check.substeps == 2
+    assert 1 < posterior.settings.sweeps < 100
+
+
+def test_a_mode_without_mass_is_left_out() -> None:
+    """exp(-24) of the other: not drawn from, and not spoken of."""
+    posterior, share, evidence = squared(3.0, 0.5)
+    assert share > 1 - 1e-9
+    assert posterior.sampling.laplace.modes == 1 and len(posterior.sampling.modes.found) == 1
+    assert posterior.log_evidence == pytest.approx(evidence, abs=0.01)
+
+
+def test_steps_are_as_many_as_the_approximation_needs() -> None:
+    """cos(2 t) sampled every second: with two steps, a radian each, w moves by more than is negligible."""
+    time = np.arange(40.0)
+    record = ps.Record({}, {"x": np.cos(2 * time) + 0.05 * np.random.default_rng(2).standard_normal(40)}, dt=1.0)
+    model = ps.Model({"x": 2}, lambda s, u, p: {"x": -(p.w**2) * s.x})
+    wave = ps.identify(
+        model,
+        record,
+        {"w": ps.dist.Normal(2.0, 0.3)},
+        {"x": 0.05},
+        {"x": 1.0, "dx": 0.0},
+        sampler=ps.Sampler(particles=64),
+        method="map",
+    )
+    assert wave.check is not None and wave.check.adequate
+    assert 4 <= wave.check.substeps <= 16
+    assert wave.map.values["w"] == pytest.approx(2.0, abs=4 * wave.sd("w"))

@@ -1,6 +1,7 @@
 """Modes that all particles of a run miss are found, named, and sampled from; those that they reach are no alarm."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from probsysid.inference.recover import recover
 from probsysid.model.problem import Problem
 from probsysid.parallel.default import default_executor
 from probsysid.posterior.diagnostics.mode_check import ModeCheck
+from probsysid.posterior.importance_sampling import LogTarget
+from probsysid.posterior.map import cheap_target
 from probsysid.posterior.simulate import simulate
 from probsysid.smc.budget import Budget
 from probsysid.smc.ibis import IBISState
@@ -102,6 +105,26 @@ def test_particles_in_one_of_two_modes(gain: BatchTarget, both: ps.Posterior) ->
     assert not searched(gain, both.theta, both.log_evidence).lost
 
 
+def test_a_run_with_few_particles_is_searched_from_as_many_prior_draws(
+    gain: BatchTarget, both: ps.Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen particles lose modes most easily, and sixteen prior draws hardly find them."""
+    drawn = []
+    plain = BatchTarget.sample_prior
+
+    def counted(self: BatchTarget, key: Any, count: int) -> Any:
+        drawn.append(np.asarray(plain(self, key, count)))
+        return drawn[-1]
+
+    monkeypatch.setattr(BatchTarget, "sample_prior", counted)
+    few = both.theta[:, :16].copy()
+    few[list(both.values).index("b")] = np.abs(few[list(both.values).index("b")])
+    found = search_lost_modes(run_at(gain, few, 0.0), gain, both.log_evidence - np.log(2), 12.0, seed=3)
+    assert len(found.lost) == 1
+    assert sum(each.shape[1] for each in drawn) == 512
+    assert len(np.unique(np.hstack(drawn)[0])) == 512
+
+
 def test_particles_that_are_lost_themselves(gain: BatchTarget, both: ps.Posterior) -> None:
     """Twenty sds away, with an evidence to match: all of the mass is at the modes."""
     away = both.theta + 20 * both.theta.std(axis=1, keepdims=True) * np.array([[1.0], [0.0]])
@@ -166,3 +189,47 @@ def test_many_unknowns_have_no_search(gain: BatchTarget, both: ps.Posterior) -> 
     run = run_at(gain, both.theta, 0.0)
     wide = replace(run, theta=np.zeros((60, *run.theta.shape[1:])))
     assert "60 unknowns" in search_lost_modes(wide, gain, 0.0, 200.0, seed=0).skipped
+
+
+@pytest.fixture(scope="module")
+def coarse() -> BatchTarget:
+    """An oscillation with so few steps that the pilot's density is another one than the filter's."""
+    model = ps.Model({"x": 2}, lambda s, u, p: {"x": -(p.w**2) * s.x})
+    time = 0.5 * np.arange(40.0)
+    noise = 0.3 * np.random.default_rng(2).standard_normal(40)
+    record = ps.Record({}, {"x": np.cos(2.0 * time) + noise}, dt=0.5)
+    priors = {"w": ps.dist.Normal(2.0, 0.3)}
+    problem = Problem.make(model, priors, {"x": 0.3}, [{"x": 1.0, "dx": 0.0}], {})
+    return BatchTarget(problem, ps.Solver(), [record], 64, default_executor())
+
+
+def around(target: BatchTarget, level: int, low: float, high: float) -> IBISState:
+    """A run with particles evenly in an interval of w."""
+    run = run_at(target.at(level), np.linspace(low, high, 64)[None], 0.0)
+    return replace(run, level=level)
+
+
+def differences(target: BatchTarget, run: IBISState) -> np.ndarray:
+    """Log density of the particles by the filter minus that by the pilot."""
+    finest = target.at(run.level)
+    return LogTarget(finest, 64)(run.flat_theta) - cheap_target(finest, 64, 1)(run.flat_theta)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_modes_are_reported_on_the_scale_of_the_filter(coarse: BatchTarget, level: int) -> None:
+    """By what the two differ at the particles, which is 5.6 with one step and 0.15 with two."""
+    run = around(coarse, level, 1.996, 1.998)
+    shift = float(np.mean(differences(coarse, run)))
+    found = search_lost_modes(run, coarse, 0.0, 60.0, seed=0).found[0]
+    pilot = cheap_target(coarse.at(level), 64, 1)(np.array([[found.values["w"]]]))[0]
+    assert abs(shift) > 0.1
+    assert found.log_density == pytest.approx(pilot + shift, abs=0.02)
+
+
+def test_modes_of_another_density_are_not_reported(coarse: BatchTarget) -> None:
+    """Differences of 10 between particles; where one of them has all the weight, there are none."""
+    run = around(coarse, 0, 1.97, 2.02)
+    assert np.std(differences(coarse, run)) > 3
+    assert search_lost_modes(run, coarse, 0.0, 60.0, seed=0).found == ()
+    narrow = np.where(np.abs(run.theta[0] - 1.997) < 1e-3, 0.0, -100.0)
+    assert search_lost_modes(replace(run, log_weights=narrow), coarse, 0.0, 60.0, seed=0).found

@@ -13,7 +13,7 @@ import numpy as np
 
 from probsysid._internal.errors import SamplingError
 from probsysid._internal.statistics import log_mean_exp
-from probsysid.posterior.diagnostics.sampling_check import SamplingCheck, check_populations, compare_fresh
+from probsysid.posterior.diagnostics.sampling_check import NO_DRAWS, SamplingCheck, check_populations, compare_fresh
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.smc import ibis
 from probsysid.smc import weights as w
@@ -80,7 +80,7 @@ def check(
     log_target, draws = LogTarget(target, run.log_weights.size), max(run.log_weights.size, FEWEST_FRESH)
     sample = fitted_sample(theta, weights, log_target, np.random.default_rng([seed, 8]), draws)
     if sample is None:
-        return agreement
+        return replace(agreement, fresh=NO_DRAWS)
     total = float(log_mean_exp(run.evidence_by_population))
     return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
 

@@ -71,7 +71,7 @@ def search_lost_modes(
     evaluations = run.work / target.samples
     allowed = max(SHARE * PORTION_COST * evaluations, LEAST)
     dimension, count = len(run.theta), run.log_weights.size
-    screened = min(count, int(SCREENED * allowed))
+    screened = int(SCREENED * min(allowed, max(LEAST, count / SCREENED)))
     if allowed < screened + FIRST_STEPS * (dimension * (dimension + 1) + TRIALS):
         return ModeCheck(skipped=f"with {dimension} unknowns it would take more than {SHARE:.0%} of the run")
     finest = target.at(run.level) if target.adaptive else target
@@ -97,13 +97,19 @@ def _modes(
     run: IBISState, density: np.ndarray, pilot: LogTarget, screened: int, allowed: float, seed: int
 ) -> tuple[list[Mode], int]:
     """Modes of the pilot, and the number of searches; `density` is that of the particles."""
-    key = jax.random.fold_in(jax.random.key(seed), 10)
-    prior = np.asarray(pilot.target.sample_prior(key, len(density)))  # as many as the run drew: the program is there
+    prior = _prior_draws(pilot, len(density), screened, seed)
     alive = np.isfinite(density) & (run.normalised_weights > 0)
     best = run.flat_theta[:, [int(np.argmax(np.where(alive, density, -np.inf)))]]
     starts = np.hstack([peaks(prior[:, :screened], pilot(prior[:, :screened]), STARTS), best])
     found = find_modes(pilot, starts, FIRST_WIDTH * prior.std(axis=1), go_on=lambda: pilot.work < allowed)
     return found, starts.shape[1]
+
+
+def _prior_draws(pilot: LogTarget, count: int, least: int, seed: int) -> np.ndarray:
+    """At least so many, `count` at once: as many as the run drew, for which the program is there."""
+    key = jax.random.fold_in(jax.random.key(seed), 10)
+    keys = [key, *jax.random.split(key, max(-(-least // count), 1))][: max(-(-least // count), 1)]
+    return np.hstack([np.asarray(pilot.target.sample_prior(each, count)) for each in keys])
 
 
 def _difference(run: IBISState, density: np.ndarray, pilot: LogTarget) -> float | None:

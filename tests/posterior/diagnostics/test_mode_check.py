@@ -54,7 +54,21 @@ def test_a_mode_without_particles_is_suspect_and_only_that() -> None:
 
 
 def test_few_effective_particles_may_miss_a_small_mode_by_chance() -> None:
-    assert suspects(modes(), particles(0.0), WEIGHTS, effective=20.0) == []
+    """A mode with 6 % of the mass, 5.4 % in its neighbourhood: one of 20 effective particles, eleven of 200."""
+    small = replace(modes()[1], log_density=modes()[1].log_density - np.log(SHARE / 0.06))
+    both = [modes()[0], small]
+    assert suspects(both, particles(0.0), WEIGHTS, effective=20.0) == []
+    assert suspects(both, particles(0.0), WEIGHTS, effective=200.0) == [small]
+    assert is_lost(np.log(0.06), 0.0, 0.0, 20.0)[0] is False
+    assert is_lost(np.log(0.06), 0.0, 0.0, 200.0)[0] is True
+
+
+def test_a_large_mode_is_missed_by_however_few_particles() -> None:
+    """A fifth of the mass: that there are too few particles to be surprised does not make it right."""
+    found = modes()
+    assert suspects(found, particles(0.0), WEIGHTS, effective=20.0) == [found[1]]
+    assert is_lost(np.log(0.2), 0.0, 0.0, 20.0)[0] is True
+    assert is_lost(np.log(0.2), 0.2, 0.0, 20.0)[0] is False
 
 
 def test_a_high_peak_without_mass_is_none() -> None:

@@ -146,6 +146,14 @@ def test_few_particles_are_not_trusted(tmp_path: Path) -> None:
     assert page.index("the sampling is not to be trusted") < page.index('class="key"')
 
 
+def test_too_few_particles_to_tell() -> None:
+    """Eight populations of seven that agree perfectly, and of eight."""
+    values = np.tile(np.linspace(-1.0, 1.0, 8), (8, 1))
+    seven = check_populations({"a": values[:, :7]}, np.zeros((8, 7)), np.zeros(8))
+    assert not seven.trusted and "56 particles are too few to tell" in seven.verdict
+    assert check_populations({"a": values}, np.zeros((8, 8)), np.zeros(8)).trusted
+
+
 def test_a_dropped_proposal_ratio_is_caught() -> None:
     """All populations agree, and all are wrong."""
     sampler = ps.Sampler(particles=1024, move=WithoutProposalRatio(PAPER), recover=False)

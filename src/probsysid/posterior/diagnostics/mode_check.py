@@ -25,7 +25,9 @@ WITHIN = 0.9
 RELEVANT = 0.01
 """Share of the posterior's mass from which on the loss of a mode matters ..."""
 EXPECTED = 5.0
-"""... if that many effective particles would be there: with fewer, none at all is no surprise."""
+"""... if that many effective particles would be there: with fewer, none at all is no surprise ..."""
+LARGE = 0.1
+"""... but a share from which on the loss matters whether it is a surprise or not."""
 
 REACHED = 0.1
 """Weight of the particles in a neighbourhood, over its mass, below which they do not reach the mode."""
@@ -143,7 +145,7 @@ def suspects(
     missed = [
         (share, mode)
         for share, mode in zip(shares, modes, strict=True)
-        if share > RELEVANT and share * effective > EXPECTED and weight_around(mode, theta, weights) < REACHED * share
+        if _matters(share, effective) and weight_around(mode, theta, weights) < REACHED * share
     ]
     return [mode for _, mode in sorted(missed, key=lambda pair: -pair[0])]
 
@@ -162,7 +164,12 @@ def mass_around(
 def is_lost(log_mass: float, weight: float, log_evidence: float, effective: float) -> tuple[bool, float]:
     """Whether particles with this weight miss a mass, given the log evidence of their run, and its share."""
     share = float(1 / (1 + np.exp(np.clip(log_evidence - log_mass, -700, 700))))
-    return share > RELEVANT and share * effective > EXPECTED and weight < REACHED * share, share
+    return _matters(share, effective) and weight < REACHED * share, share
+
+
+def _matters(share: float, effective: float) -> bool:
+    """Whether particles should be in a neighbourhood with this share of the mass."""
+    return share > LARGE or (share > RELEVANT and share * effective > EXPECTED)
 
 
 def _inside(mode: Mode, points: np.ndarray) -> np.ndarray:
