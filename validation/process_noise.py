@@ -137,8 +137,8 @@ Made by `python -m validation.process_noise`.
 A mass on a linear or hardening spring, driven by a known force, smooth or held between samples, and by a white one of
 level s = {LEVEL} m/s^1.5 (d v = f dt + s dW), simulated finely ({FINE} steps per sample); position measured at
 {SAMPLES} samples of {DT} s, noise {NOISE} m. All constants, noise level and s are inferred, s with the default prior
-(`process_noise={{"x": "auto"}}`),
-at 1, 2 and 4 integration steps per sample: {SETS} data sets each, the same for all rows of a system. Without process
+(`process_noise={{"x": "auto"}}`), at 1, 2 and 4 integration steps per sample: {SETS} data sets each, the same for all
+rows of a system. Without process
 noise (output error), the noise level has to stand for the white force.
 
 After the true value: means over data sets of posterior mean and standard deviation; rms and largest |z|, the distance

@@ -19,8 +19,16 @@ import probsysid as ps
 from probsysid.model.equations import parse
 from probsysid.model.model_equations import ModelEquations
 from probsysid.model.problem import Problem
-from probsysid.posterior.diagnostics.advice import doubt, unknown_limits
-from probsysid.posterior.diagnostics.missing_terms import FreeRunErrors, PointEstimate, correlation_time, examine
+from probsysid.posterior.diagnostics.advice import delay_remedy, doubt, unknown_limits
+from probsysid.posterior.diagnostics.missing_terms import (
+    DELAY,
+    FreeRunErrors,
+    PointEstimate,
+    Term,
+    as_python,
+    correlation_time,
+    examine,
+)
 from probsysid.posterior.diagnostics.residuals import analyse, verdict
 from probsysid.posterior.simulate import simulate
 from probsysid.study.priors import parse_prior
@@ -71,7 +79,9 @@ def fitted(study: dict[str, dict[str, Any]], record: ps.Record) -> ps.Posterior:
         )
 
 
-def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0, bound: float = np.inf) -> ps.Record:
+def measured(
+    *, term: str = "0", drift: float = 0.0, force: float = 0.0, bound: float = np.inf, late: int = 0
+) -> ps.Record:
     """A driven oscillator with something that the study leaves out."""
     random, time = np.random.default_rng(3), DT * np.arange(SAMPLES)
     drive = 0.6 * np.cos(0.9 * time) + 0.4 * np.sin(1.7 * time + 1.0) + 0.3 * np.cos(0.31 * time)
@@ -82,6 +92,7 @@ def measured(*, term: str = "0", drift: float = 0.0, force: float = 0.0, bound: 
     forces = {"x": np.array([force])} if force else None
     outputs, _, _ = simulate(model_of(study), parameters, np.array([[1.0], [0.0]]), bare, 8, forces, 3)
     values = outputs["y"][0] + drift * time + NOISE * random.standard_normal(SAMPLES)
+    drive = np.concatenate([drive[late:], np.zeros(late)])
     return ps.Record({"force": drive}, {"y": np.minimum(values, bound)}, dt=DT, intersample="zoh")
 
 
@@ -192,6 +203,40 @@ def test_what_is_fixed_makes_no_room_for_a_term() -> None:
     inferred = examine(model, record, PointEstimate(values, start, {"y": 0.1}, frozenset({"c", "k", "k3"})))
     assert inferred is not None
     assert inferred.missing is None or inferred.missing.term.text != "x**3"
+
+
+def least_squares_values(record: ps.Record) -> dict[str, np.ndarray]:
+    """Damping and stiffness of the study's model that fit best."""
+
+    def errors(given: np.ndarray) -> np.ndarray:
+        values = {"c": given[:1], "k": given[1:]}
+        return simulate(model_of(STUDY), values, np.array([[1.0], [0.0]]), record, 2)[0]["y"][0] - record.outputs["y"]
+
+    c, k = least_squares(errors, [0.2, 1.0]).x
+    return {"c": np.array(c), "k": np.array(k)}
+
+
+def test_dry_friction_is_told_from_a_power_of_the_speed() -> None:
+    start = {"x": np.array(1.0), "dx": np.array(0.0)}
+    for term, named in (("0.1*tanh(dx/0.01)", r"tanh\(dx/0.0\d\)"), ("0.1*dx*abs(dx)", r"dx\*abs\(dx\)")):
+        record = measured(term=term)
+        estimate = PointEstimate(least_squares_values(record), start, {"y": NOISE}, frozenset({"c", "k"}))
+        found = examine(model_of(STUDY), record, estimate)
+        assert found is not None and found.missing is not None
+        assert re.fullmatch(named, found.missing.term.text) and found.missing.term.place == "x", found
+        assert found.missing.coefficient == pytest.approx(-0.1, rel=0.2)
+    assert as_python(model_of(STUDY), "tanh(dx/0.03)") == "jnp.tanh(s.dx/0.03)"
+
+
+def test_an_input_that_comes_late_is_named() -> None:
+    record, start = measured(late=2), {"x": np.array(1.0), "dx": np.array(0.0)}
+    estimate = PointEstimate(least_squares_values(record), start, {"y": NOISE}, frozenset({"c", "k"}))
+    found = examine(model_of(STUDY), record, estimate)
+    assert found is not None and found.missing is not None and found.missing.term == Term("force", DELAY), found
+    assert found.missing.coefficient == pytest.approx(2.0, abs=0.3)
+    sentence = delay_remedy(found.missing)
+    assert re.search(r"'force' seems to act (1.[7-9]|2|2.[0-3]) samples later .* `np.interp\(t - ", sentence), sentence
+    assert "earlier" in delay_remedy(found.missing._replace(coefficient=-1.0))
 
 
 def test_a_sensor_that_clips_is_named_before_anything_else() -> None:

@@ -21,6 +21,7 @@ from probsysid.model.problem import Problem
 from probsysid.model.stored_model import equations_of
 from probsysid.posterior.diagnostics.missing_terms import (
     CLOCK,
+    DELAY,
     FreeRunErrors,
     MissingTerm,
     PointEstimate,
@@ -178,7 +179,9 @@ def model_remedy(problem: Problem, seen: FreeRunErrors | None, output: str) -> s
     if problem.process_noise:
         return "Its process noise does not account for them: compare it with a richer model by evidence."
     if seen is not None and seen.missing is not None:
-        return term_remedy(problem.model, seen.missing)
+        return (
+            delay_remedy(seen.missing) if seen.missing.term.text == DELAY else term_remedy(problem.model, seen.missing)
+        )
     if seen is not None and seen.white:
         return (
             "In free run they are white: it is not the model but the integration; take more steps, or substeps='auto'."
@@ -198,6 +201,21 @@ def model_remedy(problem: Problem, seen: FreeRunErrors | None, output: str) -> s
     return (
         f"{remedy} Or, if it is the sensor that drifts, make its noise coloured, in a study: "
         f'`[noise] {output} = {{ time = "{prior}" }}`; in Python: `{python}`. The evidence tells which.'
+    )
+
+
+def delay_remedy(missing: MissingTerm) -> str:
+    """An input that comes late; no model is at fault, but the record."""
+    name, samples = missing.term.place, missing.coefficient
+    shift = (
+        f"np.interp(t - {samples:.3g} * dt, t, {name})"
+        if samples > 0
+        else f"np.interp(t + {-samples:.3g} * dt, t, {name})"
+    )
+    return (
+        f"The input {name!r} seems to act {abs(samples):.2g} samples {'later' if samples > 0 else 'earlier'} than the "
+        f"record says, which explains {100 * missing.share:.0f} % of the free run's errors: look at its time stamps, "
+        f"filters and dead time. To try it, shift the column by as much, in Python: `{shift}`."
     )
 
 
@@ -222,6 +240,8 @@ def term_remedy(model: Model, missing: MissingTerm) -> str:
         ]
     place = f"the {'output' if term.in_output else 'equation of'} {term.place!r}"
     what = {"1": "A constant", CLOCK: "A drift in time"}.get(term.text, f"A term in {term.text}")
+    if term.text.startswith("tanh("):
+        what = f"Dry friction, a term in {term.text},"
     python = f"p.{letter}" if term.text == "1" else f"p.{letter} * {as_python(model, term.text)}"
     time = ' and a coordinate `"clock": 1` with the equation `jnp.ones(())` and the initial value 0' if clock else ""
     return (

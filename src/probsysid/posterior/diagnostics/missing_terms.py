@@ -17,14 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.data.record import Record
 from probsysid.model.equations import parse
 from probsysid.model.model import Model
 from probsysid.model.namespaces import Namespace
 from probsysid.posterior.diagnostics.residuals import analyse
+from probsysid.posterior.initial_states import with_states_alone
 from probsysid.posterior.simulate import Forces, IntervalInputs, outputs_at, over_interval, simulate
 
 EXPLAINED = 0.4
@@ -43,19 +43,22 @@ LONGEST = 4000
 ITERATIONS, STRIDES, LEAST_GAIN = 10, (1.0, 0.5, 0.2, 0.05), 1e-3
 """Gauss-Newton steps, lengths that are tried, and the relative gain below which they end."""
 
+ROUNDED = 0.02
+"""Speed, relative to the largest, below which dry friction is rounded off: `sign` would chatter at standstill."""
+
 MEMORY = 0.999
 """Largest correlation from sample to sample that is told from one."""
 
-CLOCK, COEFFICIENTS = "clock", "coefficients"
+CLOCK, COEFFICIENTS, DELAY = "clock", "coefficients", "delay"
 
 
 class Term(NamedTuple):
     """What may be added, with an unknown coefficient."""
 
     place: str
-    """A coordinate, for its equation, or an output."""
+    """A coordinate, for its equation, an output, or an input that comes late."""
     text: str
-    """As in study files; `clock` is the time since the first sample, `1` a constant."""
+    """As in study files; `clock` is the time since the first sample, `1` a constant, `delay` one sample of delay."""
     in_output: bool = False
 
 
@@ -95,13 +98,15 @@ def examine(model: Model, record: Record, estimate: PointEstimate) -> FreeRunErr
     if CLOCK in (*model.parameter_names, *model.input_names):
         return None
     record = record[: min(record.samples, LONGEST)]
-    terms = candidates(model)
-    sensitivities, errors = _linearised(model, terms, record, estimate)
+    sizes, steps = _sizes(model, record, estimate)
+    terms = candidates(model, sizes)
+    sensitivities, errors = _linearised(model, terms, record, estimate, steps)
+    terms += [Term(name, DELAY) for name in _delayed(model, record)]
     if sensitivities is None or len(errors) <= sensitivities.shape[1]:
         return None
     own, extra = sensitivities[:, : -len(terms)], sensitivities[:, -len(terms) :]
-    basis, sizes, _ = np.linalg.svd(own / np.maximum(np.linalg.norm(own, axis=0), 1e-300), full_matrices=False)
-    basis = basis[:, sizes > 1e-8 * np.max(sizes, initial=0.0)]
+    basis, singular, _ = np.linalg.svd(own / np.maximum(np.linalg.norm(own, axis=0), 1e-300), full_matrices=False)
+    basis = basis[:, singular > 1e-8 * np.max(singular, initial=0.0)]
     left, rest = errors - basis @ (basis.T @ errors), extra - basis @ (basis.T @ extra)
     of_outputs = _by_output(model, record, left)
     spread = {name: float(np.std(values)) for name, values in of_outputs.items()}
@@ -150,14 +155,28 @@ def _white(errors: Mapping[str, np.ndarray]) -> bool:
     return all(residuals is None or residuals.white for residuals in found)
 
 
-def candidates(model: Model) -> list[Term]:
-    """Terms of one component, of one input, of time, and constants: the plainest first."""
+def _sizes(model: Model, record: Record, estimate: PointEstimate) -> tuple[dict[str, float], int]:
+    """Largest size of every physical component in free run, and the steps per sample that this takes."""
+    columns = {name: np.asarray(value)[..., None] for name, value in estimate.parameters.items()}
+    start = np.array([[estimate.initial[name]] for name in model.physical_names], dtype=float)
+    states, steps, _ = simulate(with_states_alone(model), columns, start, record)
+    return {name: float(np.max(np.abs(values))) for name, values in states.items()}, steps
+
+
+def candidates(model: Model, sizes: Mapping[str, float] = MappingProxyType({})) -> list[Term]:
+    """Terms of one component, of one input, of time, and constants: the plainest first.
+
+    `sizes` of components, where they are known, give the speed below which dry friction is rounded off.
+    """
     found = []
     for coordinate in [name for name in model.coordinates if name != CLOCK]:
         components = [name for name in model.physical_names if name != CLOCK]
         texts = ["1", *components, *model.input_names, CLOCK]
         texts += [form.format(v) for v in components for form in ("{0}**2", "{0}**3", "{0}*abs({0})")]
         texts += [f"{u}**2" for u in model.input_names]
+        speeds = [f"d{name}" for name, order in model.coordinates.items() if order == 2]
+        known = {speed: sizes[speed] for speed in speeds if np.isfinite(sizes.get(speed, np.nan)) and sizes[speed] > 0}
+        texts += [f"tanh({speed}/{ROUNDED * size:.1g})" for speed, size in known.items()]
         found += [Term(coordinate, text) for text in texts]
     for output in model.output_names:
         found += [Term(output, text, in_output=True) for text in ("1", CLOCK, *model.input_names)]
@@ -165,15 +184,13 @@ def candidates(model: Model) -> list[Term]:
 
 
 def _linearised(
-    model: Model, terms: list[Term], record: Record, estimate: PointEstimate
+    model: Model, terms: list[Term], record: Record, estimate: PointEstimate, steps: int
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """Sensitivities of the outputs to what was inferred and to coefficients, and the errors, in units of the noise; no
     sensitivities where the free run does not stay finite."""
-    columns = {name: np.asarray(value)[..., None] for name, value in estimate.parameters.items()}
-    start = np.array([[estimate.initial[name]] for name in model.physical_names], dtype=float)
-    steps = simulate(model, columns, start, record)[1]
     wider = _extended(model, terms)
     inputs = IntervalInputs.of(wider, record, steps)
+    late = [IntervalInputs.of(wider, changed, steps) for changed in _delayed(model, record).values()]
     values = {**{CLOCK: 0.0}, **estimate.initial}
     moving = [
         {name: jnp.asarray(value, float) for name, value in given.items() if name in estimate.inferred}
@@ -181,7 +198,7 @@ def _linearised(
     ]
     flat, rebuild = ravel_pytree([moving, jnp.zeros(len(terms))])
 
-    def outputs(unknown: Array) -> Array:
+    def outputs(unknown: Any, inputs: IntervalInputs) -> Any:
         (begin, own), extra = rebuild(unknown)
         state = jnp.stack([jnp.asarray({**values, **begin}[name], float) for name in wider.physical_names])
         return _free_run(wider, steps, state, {**estimate.parameters, **own, COEFFICIENTS: extra}, inputs)
@@ -192,13 +209,27 @@ def _linearised(
     known = np.isfinite(measured).ravel()
     simulated, slopes = jax.jit(outputs), jax.jit(jax.jacfwd(outputs))
 
-    def errors_at(unknown: Numbers) -> np.ndarray:
-        return ((measured - np.asarray(simulated(unknown))) / scales).ravel()[known]
+    def errors_at(unknown: Any, inputs: IntervalInputs = inputs) -> np.ndarray:
+        return ((measured - np.asarray(simulated(unknown, inputs))) / scales).ravel()[known]
 
-    def slopes_at(unknown: Numbers) -> np.ndarray:
-        return (np.asarray(slopes(unknown)) / scales[:, None]).reshape(len(known), -1)[known]
+    def slopes_at(unknown: Any) -> np.ndarray:
+        return (np.asarray(slopes(unknown, inputs)) / scales[:, None]).reshape(len(known), -1)[known]
 
-    return _at_least_squares(np.asarray(flat), len(terms), errors_at, slopes_at)
+    unknown, found, errors = _at_least_squares(np.asarray(flat), len(terms), errors_at, slopes_at)
+    if found is not None:
+        found = np.column_stack([found, *(errors - errors_at(unknown, changed) for changed in late)])
+    return found, errors
+
+
+def _delayed(model: Model, record: Record) -> dict[str, Record]:
+    """The record with each of its sampled inputs a sample later; none where samples are not equidistant."""
+    if record.dt is None:
+        return {}
+    arrays = {name: np.asarray(record.inputs[name]) for name in model.input_names if not callable(record.inputs[name])}
+    return {
+        name: record.replace(inputs={**record.inputs, name: np.concatenate([values[:1], values[:-1]])})
+        for name, values in arrays.items()
+    }
 
 
 def _at_least_squares(
@@ -206,13 +237,13 @@ def _at_least_squares(
     terms: int,
     errors_at: Callable[[np.ndarray], np.ndarray],
     slopes_at: Callable[[np.ndarray], np.ndarray],
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """Sensitivities and errors after Gauss-Newton steps of all but the coefficients of terms, while they help: the
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Unknowns, sensitivities and errors after Gauss-Newton steps of all but the coefficients, while they help: the
     posterior is not at the least squares of the free run where the noise was given too low."""
     errors, slopes = errors_at(unknown), slopes_at(unknown)
     for _ in range(ITERATIONS):
         if not (np.all(np.isfinite(errors)) and np.all(np.isfinite(slopes))):
-            return None, errors
+            return unknown, None, errors
         step = np.linalg.lstsq(slopes[:, : slopes.shape[1] - terms], errors, rcond=1e-10)[0]
         trials = [unknown + np.append(length * step, np.zeros(terms)) for length in STRIDES]
         found = [errors_at(trial) for trial in trials]
@@ -223,15 +254,13 @@ def _at_least_squares(
         unknown, errors = trials[best], found[best]
         slopes = slopes_at(unknown)
     finite = np.all(np.isfinite(errors)) and np.all(np.isfinite(slopes))
-    return (slopes if finite else None), errors
+    return unknown, (slopes if finite else None), errors
 
 
-def _free_run(
-    model: Model, steps: int, start: Array, parameters: Mapping[str, Scalar], inputs: IntervalInputs
-) -> Array:
+def _free_run(model: Model, steps: int, start: Any, parameters: Any, inputs: IntervalInputs) -> Any:
     later = IntervalInputs(*(part[1:] for part in inputs))
 
-    def sample(state: Array, here: IntervalInputs) -> tuple[Array, Array]:
+    def sample(state: Any, here: IntervalInputs) -> tuple[Any, Any]:
         state = over_interval(model, steps, state, parameters, here, Forces(None, {}), 0)
         return state, outputs_at(model, state, here.now, parameters)
 
@@ -267,4 +296,5 @@ def _extended(model: Model, terms: list[Term]) -> Model:
 def as_python(model: Model, text: str) -> str:
     """A term as written in a model's functions: `x**2` as `s.x**2`."""
     names = {name: f"s.{name}" for name in (*model.physical_names, CLOCK)} | {n: f"u.{n}" for n in model.input_names}
+    names["tanh"] = "jnp.tanh"
     return re.sub(r"[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)
