@@ -60,8 +60,11 @@ def kernel(figures: Figures) -> str:
     problems = [name for name in ("duffing", "bouc_wen") if name in figures]
     labels = {
         "ours": "probsysid",
+        "defaults": "probsysid, local diffusion",
         "c": "C, hand-written",
         "rk4": "Runge-Kutta",
+        "pilot": "the pilot",
+        "c_pilot": "the pilot in C",
         "probdiffeq": "probdiffeq",
         "rodeo": "rodeo",
         "probdiffeq_without_data": "probdiffeq, ODE alone",

@@ -135,12 +135,23 @@ def test_given_steps_that_are_too_few_are_said(record: ps.Record) -> None:
     assert right.check == right.checked().check
 
 
-def test_given_steps_are_judged_like_automatic_ones(automatic: ps.Posterior, record: ps.Record) -> None:
+def test_given_steps_are_judged_like_automatic_ones(alone: ps.Posterior) -> None:
     """The same particles with the same steps: the same likelihoods up to rounding, and so the same verdict."""
-    given = replace(automatic, check=None, variance_shares=None).checked()
-    assert given.verdict == automatic.verdict
-    for name, shift in automatic.check.shift.items():
+    given = replace(alone, check=None, variance_shares=None).checked()
+    assert given.verdict == alone.verdict
+    for name, shift in alone.check.shift.items():
         assert given.check.shift[name] == pytest.approx(shift, abs=1e-6)
+
+
+def test_the_pilot_judges_as_all_particles_do(automatic: ps.Posterior) -> None:
+    """Some of the particles, and far more Runge-Kutta steps: differences are those by a finer filter, up to its own
+    remaining error, a sixteenth of the coarser one's at most, and to the noise of 256 draws."""
+    assert automatic.check.by_pilot and "of Runge-Kutta" in automatic.verdict
+    finer = replace(automatic, check=None, variance_shares=None).checked().check
+    assert not finer.by_pilot
+    for name, shift in finer.shift.items():
+        assert automatic.check.shift[name] == pytest.approx(shift, abs=0.01)
+        assert automatic.check.spread[name] == pytest.approx(finer.spread[name], abs=0.01)
 
 
 @pytest.fixture(scope="module")

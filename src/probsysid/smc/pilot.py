@@ -108,12 +108,12 @@ def _loses_what_counts(run: IBISState, target: MultilevelTarget, stop: int) -> b
 
 
 def _coarsest(run: IBISState, target: MultilevelTarget) -> tuple[IBISState, int]:
-    """The coarsest level, up to the run's, at which the target agrees with the pilot on some of the particles; the
-    pilot at a finer level, which costs little, stands for exact integration."""
+    """The coarsest level at which the target agrees with the pilot on some of the particles, up to one finer than the
+    run's, or the run's; the pilot at its finest level, which costs little, stands for exact integration."""
     assert target.pilot is not None
     chosen = some_particles(run, SOME)
-    exact = likelihood_of_some(run, target.pilot.at(run.level + 1), chosen)
-    for level in range(run.level):
+    exact = likelihood_of_some(run, target.pilot.at(FINEST), chosen)
+    for level in range(min(run.level + 2, FINEST)):
         run = with_work(run, target, level, SOME)
         ratios = likelihood_of_some(run, target.at(level), chosen) - exact
         even = np.all(np.isfinite(ratios)) and effective_sample_size(ratios) >= (1 - AGREEING) * SOME
