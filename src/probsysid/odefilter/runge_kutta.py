@@ -87,10 +87,10 @@ class RungeKuttaFilter:
     def fill(self, state: Physical, pattern: None) -> Physical:
         return [jnp.asarray(value, dtype=float) for value in state]
 
-    def pack(self, state: Physical, template: PyTree) -> Array:
+    def pack(self, state: list[Array], template: PyTree) -> Array:
         return jnp.stack(state)
 
-    def unpack(self, packed: Numbers, template: PyTree) -> Physical:
+    def unpack(self, packed: Numbers, template: PyTree) -> list[Array]:
         return list(packed)
 
 

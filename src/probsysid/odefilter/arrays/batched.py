@@ -7,13 +7,13 @@ more.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from probsysid._internal.array_types import Numbers
 from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
@@ -36,7 +36,7 @@ def fits_batched(rows: int, columns: int) -> bool:
 class Batched(SquareRootAlgebra):
     """Operations on the matrices of all particles, whose axis is the last."""
 
-    def for_one_particle(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def for_one_particle(self, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         """Under `jax.vmap` the function gets the arrays of all particles at once."""
 
         @jax.custom_batching.custom_vmap
@@ -53,7 +53,7 @@ class Batched(SquareRootAlgebra):
 
         return of_one
 
-    def for_all_particles(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def for_all_particles(self, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         return function
 
     def _constant(self, matrix: np.ndarray) -> Numbers:

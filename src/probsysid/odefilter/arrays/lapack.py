@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from probsysid._internal.array_types import Numbers
 from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
@@ -26,10 +26,10 @@ PANEL_ROWS = 40
 class Lapack(SquareRootAlgebra):
     """Operations on the matrices of one particle."""
 
-    def for_one_particle(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def for_one_particle(self, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         return function
 
-    def for_all_particles(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def for_all_particles(self, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         return jax.vmap(function, in_axes=-1, out_axes=-1)
 
     def _constant(self, matrix: np.ndarray) -> Numbers:

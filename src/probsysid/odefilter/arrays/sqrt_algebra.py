@@ -11,15 +11,15 @@ ones, `lapack.py` for large ones.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
-from probsysid._internal.array_types import Numbers
+from probsysid._internal.array_types import Index, Numbers, Scalar
 from probsysid.model.noise import NoiseValues, OutputNoise
 from probsysid.odefilter.unrolled.gaussian import Innovation, weigh
 
@@ -50,11 +50,11 @@ class SquareRootAlgebra(ABC):
     # Primitive operations
 
     @abstractmethod
-    def for_one_particle(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def for_one_particle(self, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         """A function made of these operations as a function of a single particle's arrays."""
 
     @abstractmethod
-    def for_all_particles(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def for_all_particles(self, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         """A function made of these operations as a function of all particles' arrays, whose particle axis is last."""
 
     @abstractmethod
@@ -170,7 +170,7 @@ class SquareRootAlgebra(ABC):
 
         def observed(
             output_rows: Array, rows: Array, predictions: Array, means: Array, data: Array, *numbers: Array
-        ) -> tuple[Any, ...]:
+        ) -> tuple[PyTree, ...]:
             carry = jnp.concatenate([output_rows, rows]), jnp.concatenate([predictions, means])
             if plain:
                 carry, (energies, innovations) = lax.scan(update, carry, (jnp.arange(count), data, jnp.stack(numbers)))
@@ -189,8 +189,8 @@ class SquareRootAlgebra(ABC):
         return energy, [Innovation(*parts) for parts in zip(*innovations, strict=True)], *rest
 
     def _update(
-        self, scores: bool, carry: tuple[Array, Array], item: tuple[Any, Array, Any]
-    ) -> tuple[tuple[Array, Array], tuple[Any, Innovation]]:
+        self, scores: bool, carry: tuple[Array, Array], item: tuple[Index, Array, OutputNoise]
+    ) -> tuple[tuple[Array, Array], tuple[Scalar, Innovation]]:
         """Rows and values conditioned on one more output; its energy and innovation."""
         everything, values = carry
         k, observed, r = item

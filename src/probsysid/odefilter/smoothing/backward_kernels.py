@@ -6,7 +6,7 @@ A backward kernel is the conditional distribution of a state given the next one.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -172,7 +172,7 @@ class StateSpaceOps:
         sigma = jnp.sqrt(variance)[:, np.array(self.layout.coordinate)]
         return jnp.pad(sigma, ((0, 0), (0, self.noise), (0, 0)))
 
-    def _map(self, function: Callable[..., Any], *arrays: PyTree) -> PyTree:
+    def _map(self, function: Callable[..., PyTree], *arrays: PyTree) -> PyTree:
         """Map a function made of the algebra's operations over points, the first axis of arrays, and particles, the
         last: the two together are one batch axis."""
         points, *_, particles = jax.tree.leaves(arrays)[0].shape
