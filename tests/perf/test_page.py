@@ -37,7 +37,8 @@ def end_to_end(ratio: float = 0.5) -> dict:
 
 
 @pytest.mark.parametrize(
-    "text", ["INTRODUCTION", "KERNEL_TEXT", "SIZES_TEXT", "SWEEP_TEXT", "STATE_TEXT", "RUN_TEXT", "AFTER_TEXT"]
+    "text",
+    ["INTRODUCTION", "PILOT_TEXT", "KERNEL_TEXT", "SIZES_TEXT", "SWEEP_TEXT", "STATE_TEXT", "RUN_TEXT", "AFTER_TEXT"],
 )
 def test_the_published_page_has_the_sentences_of_the_script(text: str):
     published = Path(__file__).parents[2] / "docs" / "performance.md"
