@@ -22,7 +22,7 @@ ROOT = HERE.parent
 SCRIPTS = {
     "kernel": ("kernel.py", "--sizes"),
     "end_to_end": ("end_to_end.py",),
-    "pilot": ("pilot.py",),
+    "pilot": ("pilot.py", "--alone"),
     "scaling": ("scaling.py",),
     "sampler": ("sampler.py",),
     "online": ("online.py",),
@@ -475,7 +475,7 @@ def made(figures: Mapping[str, Figures | None], machine: Figures) -> str:
     versions |= ((figures.get("kernel") or {}).get("environment") or {}).get("versions", {})
     versions |= (figures.get("end_to_end") or {}).get("versions", {})
     listed = ", ".join(f"{name} {value}" for name, value in versions.items() if value)
-    return f"{machine['date']}, {machine['cpu']}, {machine['cores']} cores. {listed}.".strip()
+    return f"{machine['date']}, {machine['cpu']}, {machine['cores']} cores." + (f" {listed}." if listed else "")
 
 
 def machine() -> dict[str, Any]:

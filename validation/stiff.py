@@ -1,6 +1,6 @@
 """Stiff reactions: are they identified honestly, and what does it cost beside LSODA?
 
-    python -m validation.stiff [--only NAME]
+    python -m validation.stiff [--only NAME | --page]
 
 Robertson's reaction (rates 0.04, 3e7 and 1e4) with samples on a logarithmic grid, and an enzyme whose complex forms a
 hundred times faster than it is sampled.  `identify` with its defaults; then the log likelihood of 200 of its draws with
@@ -214,7 +214,10 @@ def page(results: Mapping[str, Any]) -> str:
 
 def section(name: str, own: Mapping[str, Any]) -> str:
     if "error" in own:
-        return f"## {name}\n\nThe run ended after {own['seconds']:.0f} s of processor time: {own['error']}"
+        return (
+            f"## {name}\n\n**Not identified**, and said so: the run ended after {own['seconds']:.0f} s of processor "
+            f"time with an error: {own['error']}"
+        )
     rows = [
         f"| {quantity} | {REACTIONS[name].truth[quantity]:g} | {mean:.4g} | {sd:.2g} | "
         f"{own['shift'][quantity]:+.2f} | {own['spread'][quantity]:.2f} |"
@@ -226,18 +229,19 @@ def section(name: str, own: Mapping[str, Any]) -> str:
         f"each in SciPy, {own['evaluations'] * own['lsoda_seconds']:.0f} s for as many. Weights by LSODA cost "
         f"{100 * own['loss']:.1f} % of the effective sample size."
     )
-    verdicts = f"- Integration: {own['integration']}\n- Sampling: {own['sampling']}"
+    verdicts = "\n".join(f"- {own[kind][:1].upper()}{own[kind][1:]}" for kind in ("integration", "sampling"))
     return "\n\n".join([f"## {name}", "\n".join([HEAD, *rows]), verdicts, cost])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=REACTIONS)
+    parser.add_argument("--page", action="store_true", help="only write the page, from earlier results")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     RESULTS.parent.mkdir(exist_ok=True)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in [options.only] if options.only else REACTIONS:
+    for name in [] if options.page else [options.only] if options.only else REACTIONS:
         results[name] = measure(REACTIONS[name])
         print(name, json.dumps(results[name], indent=2), flush=True)
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")

@@ -37,11 +37,19 @@ def end_to_end(ratio: float = 0.5) -> dict:
 
 
 @pytest.mark.parametrize(
-    "text", ["INTRODUCTION", "KERNEL_TEXT", "SIZES_TEXT", "SWEEP_TEXT", "STATE_TEXT", "RUN_TEXT", "AFTER_TEXT"]
+    "text",
+    ["INTRODUCTION", "PILOT_TEXT", "KERNEL_TEXT", "SIZES_TEXT", "SWEEP_TEXT", "STATE_TEXT", "RUN_TEXT", "AFTER_TEXT"],
 )
 def test_the_published_page_has_the_sentences_of_the_script(text: str):
     published = Path(__file__).parents[2] / "docs" / "performance.md"
     assert getattr(page, text) in published.read_text()
+
+
+def test_one_section_is_replaced_or_added_and_nothing_else():
+    before = "# Speed\n\nIntroduction.\n\n## First\n\nOne.\n\n## Second\n\nTwo.\n"
+    added = page.with_section(before, "## What certainty costs\n\nThree.")
+    assert added == before.replace("## Second", "## What certainty costs\n\nThree.\n\n## Second")
+    assert page.with_section(added, "## First\n\nOther.") == added.replace("One.", "Other.")
 
 
 def test_nothing_measured():

@@ -51,8 +51,12 @@ class RungeKuttaFilter:
         def step(j: Index, state: Physical) -> Physical:
             return advance(rates, state, sample.step, step_inputs(sample, j))
 
-        advance = stages_in_loop if self.model.operations > MOST_WRITTEN_OUT else stages_written_out
-        return lax.fori_loop(0, jnp.asarray(sample.count, int), step, state)
+        if self.model.operations > MOST_WRITTEN_OUT:
+            advance, done = stages_in_loop, 0
+        else:  # XLA compiles the first step better outside of the loop, together with what comes after it
+            advance, done = stages_written_out, 1
+            state = step(0, state)
+        return lax.fori_loop(done, jnp.asarray(sample.count, int), step, state)
 
     def observe(
         self, state: Physical, particle: Particle, sample: IntervalData, scores: bool = True
