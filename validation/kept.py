@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ class Kept:
         self.found: dict[str, Any] = {record["key"]: record["result"] for record in records}
         self.code = {record["key"]: record["code"] for record in records}
         """The commit that each was made at."""
+
+    def has(self, keys: Iterable[str]) -> bool:
+        """Whether all of these are there."""
+        return all(key in self.found for key in keys)
 
     def get(self, key: str, run: Callable[[], Any]) -> Any:
         """The result under this key, from the file or from a run."""
