@@ -21,7 +21,7 @@ from unittest.mock import patch
 import numpy as np
 
 import probsysid as ps
-from probsysid.inference import identify as inference
+from probsysid.inference import assessment
 from probsysid.smc.moves import PAPER
 from tests.smc.test_ibis import WithoutProposalRatio
 from validation import deleted_modes
@@ -60,9 +60,9 @@ LARGE = 0.5
 def _metered(seconds: dict[str, float]) -> Iterator[None]:
     """Count the processor seconds of the verdict: fresh draws, and the search for modes."""
     with patch.multiple(
-        inference,
-        confirm=_timed(inference.confirm, "fresh draws", seconds),
-        search_lost_modes=_timed(inference.search_lost_modes, "search for modes", seconds),
+        assessment,
+        confirm=_timed(assessment.confirm, "fresh draws", seconds),
+        search_lost_modes=_timed(assessment.search_lost_modes, "search for modes", seconds),
     ):
         yield
 
