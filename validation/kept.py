@@ -19,6 +19,7 @@ class Kept:
         self.found: dict[str, Any] = {record["key"]: record["result"] for record in records}
         self.code = {record["key"]: record["code"] for record in records}
         """The commit that each was made at."""
+        self.commit = commit()  # now: the process goes on with this code, whatever is committed meanwhile
 
     def has(self, keys: Iterable[str]) -> bool:
         """Whether all of these are there."""
@@ -27,7 +28,7 @@ class Kept:
     def get(self, key: str, run: Callable[[], Any]) -> Any:
         """The result under this key, from the file or from a run."""
         if key not in self.found:
-            self.found[key], self.code[key] = run(), commit()
+            self.found[key], self.code[key] = run(), self.commit
             self.path.parent.mkdir(exist_ok=True)
             with self.path.open("a") as file:
                 file.write(json.dumps({"key": key, "code": self.code[key], "result": self.found[key]}) + "\n")
