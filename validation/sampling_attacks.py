@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -307,20 +307,21 @@ def row(name: str, particles: int, runs: Sequence[Mapping[str, Any]]) -> dict[st
     }
 
 
-def main(seeds: int = 10) -> None:
+def main(seeds: int = 10, *names: str) -> None:
+    """Run some of the attacks, by default all, and write those that there are."""
     warnings.simplefilter("ignore")
     kept, rows = Kept("attacks"), []
     for make in ATTACKS:
         attack = make()
         for particles in PARTICLES:
-            runs = [
-                kept.get(f"{make.__name__}-{particles}-{seed}", lambda seed=seed: run(attack, particles, seed))  # noqa: B023
-                for seed in range(seeds)
-            ]
+            keys = {f"{make.__name__}-{particles}-{seed}": seed for seed in range(seeds)}
+            if names and make.__name__ not in names and not kept.has(keys):
+                continue
+            runs = [kept.get(key, partial(run, attack, particles, seed)) for key, seed in keys.items()]
             rows.append(row(attack.name, particles, runs))
             print(rows[-1], flush=True)
     write_part(PART, TEXT.format(seeds=seeds) + table(rows))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*(int(word) if word.isdigit() else word for word in sys.argv[1:]))

@@ -25,7 +25,8 @@ from validation.sampling_page import FEW, table, write_part
 from validation.sampling_targets import HardTarget, banana, funnel
 
 KEPT = Kept("few")
-PARTICLES = (32, 64, 128, 256)
+PARTICLES = (64, 128, 256)
+"""Fewer are never trusted."""
 
 
 def judged(run: IBISState, hard: HardTarget, found: SamplingCheck) -> dict[str, bool]:

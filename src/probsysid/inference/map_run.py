@@ -124,18 +124,30 @@ def _approximated(target: BatchTarget, count: int, seed: int, say: Say, meter: _
     if target.adaptive:
         say("finding the number of integration steps")
         level, work = _adequate_level(target, _mixture(modes).sample(random, count), meter)
-    own = meter.count(LogTarget(target.at(level) if target.adaptive else target, count))
     say(f"polishing {len(modes)} mode{'s' * (len(modes) > 1)} with the filter")
+    while True:
+        found = _polished(target, modes, level, random, count, meter)
+        work += found.work
+        if found.integration is None or found.integration.adequate or level >= FINEST or not meter.go_on():
+            return found._replace(work=work)
+        # draws around the pilot's modes had called these steps enough, those around the filter's own do not
+        modes, level, work = found.modes, level + 1, work / 2
+
+
+def _polished(
+    target: BatchTarget, modes: Sequence[Mode], level: int, random: np.random.Generator, count: int, meter: _Meter
+) -> _Approximation:
+    """The approximation around the modes of the filter with a number of steps, held against twice as many."""
+    own = meter.count(LogTarget(target.at(level) if target.adaptive else target, count))
     modes = _relevant(polish(own, modes, go_on=meter.go_on))
     density = _mixture(modes)
     theta = density.sample(random, count)
-    log_target = own(theta)
-    integration = None
+    log_target, integration, work = own(theta), None, float(own.work)
     if target.adaptive:
         finer = LogTarget(target.at(level + 1), count)
         integration = _compared(target, theta, log_target, finer(theta), level)
         work += 2 * finer.work
-    return _Approximation(modes, theta, log_target, density.log_density(theta), level, integration, work + own.work)
+    return _Approximation(modes, theta, log_target, density.log_density(theta), level, integration, work)
 
 
 def _searched(target: BatchTarget, prior: np.ndarray, count: int, meter: _Meter) -> list[Mode]:
