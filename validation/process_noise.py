@@ -8,6 +8,7 @@ steps per sample, and once more without process noise, by output error.  The kno
 samples: then the filter begins anew at every sample.
 """
 
+import argparse
 import time
 import warnings
 from collections.abc import Sequence
@@ -112,22 +113,37 @@ def rows(system: System, method: str, found: Sequence[ps.Posterior]) -> list[str
     return lines
 
 
+def lines_of(system: System, sets: int, chosen: Sequence[int]) -> list[str]:
+    """All rows of a system, printed as they come."""
+    data, lines = [record(system, seed) for seed in range(sets)], []
+    for steps in chosen:
+        found = [posterior(item, system.k3, steps, seed) for seed, item in enumerate(data)]
+        new = rows(system, f"process noise, {steps} step{'s' * (steps > 1)}", found)
+        print("\n".join(new), flush=True)
+        lines += new
+    return lines
+
+
+def output_error(system: System, sets: int) -> list[str]:
+    found = [posterior(record(system, seed), system.k3, 4, seed, process_noise=False) for seed in range(sets)]
+    return rows(system, "output error, 4 steps", found)
+
+
 def main() -> None:
-    lines, began = [], time.process_time()
-    for system in SYSTEMS:
-        data = [record(system, seed) for seed in range(SETS)]
-        for steps in STEPS:
-            found = [posterior(item, system.k3, steps, seed) for seed, item in enumerate(data)]
-            lines += rows(system, f"process noise, {steps} step{'s' * (steps > 1)}", found)
-        found = [posterior(item, system.k3, 4, seed, process_noise=False) for seed, item in enumerate(data)]
-        lines += rows(system, "output error, 4 steps", found)
-        print("\n".join(lines), flush=True)
-    minutes = (time.process_time() - began) / 60
-    PAGE.write_text(
-        TEXT
-        + "\n".join(lines)
-        + f"\n\n*{date.today()}, probsysid {ps.__version__}, {minutes:.0f} min of processor time.*\n"
+    parser = argparse.ArgumentParser(prog="python -m validation.process_noise")
+    parser.add_argument("--system", choices=[system.name for system in SYSTEMS], help="print its rows, and no page")
+    parser.add_argument("--sets", type=int, default=SETS)
+    parser.add_argument("--steps", type=int, nargs="+", default=list(STEPS))
+    given = parser.parse_args()
+    if given.system:
+        lines_of(next(system for system in SYSTEMS if system.name == given.system), given.sets, given.steps)
+        return
+    began = time.process_time()
+    lines = [line for system in SYSTEMS for line in lines_of(system, SETS, STEPS) + output_error(system, SETS)]
+    facts = (
+        f"*{date.today()}, probsysid {ps.__version__}, {(time.process_time() - began) / 60:.0f} min of processor time.*"
     )
+    PAGE.write_text(TEXT + "\n".join(lines) + f"\n\n{facts}\n")
 
 
 TEXT = f"""# Validation: process noise

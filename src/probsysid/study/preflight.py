@@ -131,8 +131,8 @@ def _channel_findings(record: str, channel: str, values: np.ndarray, measured: b
             findings.append(Finding(f"{where} {verdict}: {text}", not known))
     if "step" in found:
         known = getattr(noise, "step", None) is not None
-        word = "and the noise has its step" if known else "is it quantised?"
-        findings.append(Finding(f"{where} has only {len(np.unique(finite))} different values: {word}", not known))
+        word = ", and the noise has its step" if known else ": is it quantised?"
+        findings.append(Finding(f"{where} has only {len(np.unique(finite))} different values{word}", not known))
     new = {key: value for key, value in found.items() if getattr(noise, key, None) is None}
     if new:
         findings.append(Finding(f"{where}: if so, write `[noise] {noise_line(channel, noise, new)}`"))
@@ -293,10 +293,10 @@ def time_finding(resolved: ResolvedStudy, candidate: CandidateModel) -> Finding:
     jax.block_until_ready(target.advance(state, theta, 1, last))
     seconds = (clock.perf_counter() - began) / (last - 1) * target.samples
     unknowns = len(candidate.problem.space.names)
-    few, many = (compiled + seconds * sweeps * unknowns for sweeps in SWEEPS)
+    few, many = (_duration(compiled + seconds * sweeps * unknowns) for sweeps in SWEEPS)
     return Finding(
         f"identifying {unknowns} unknowns from {target.samples} samples with {resolved.sampler.particles} particles "
-        f"will take about {_duration(few)} to {_duration(many)}"
+        f"will take about {few if few == many else f'{few} to {many}'}"
     )
 
 
