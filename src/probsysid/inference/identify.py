@@ -13,18 +13,19 @@ from probsysid._internal.files import locked, write_atomically
 from probsysid._internal.interrupts import stop_on_signals
 from probsysid._internal.validation import is_real
 from probsysid.data.record import Record
-from probsysid.inference.argument_checks import Method, check_arguments, checked_initials, checked_records
+from probsysid.inference.argument_checks import Method, check_arguments, checked_records
 from probsysid.inference.assessment import Assessed, assess
 from probsysid.inference.map_run import approximate
 from probsysid.inference.posterior_from_run import posterior_from_run
+from probsysid.inference.problem_arguments import LatentArguments, problem_of
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
 from probsysid.inference.run_fingerprint import problem_fingerprint
 from probsysid.model.model import Model
-from probsysid.model.noise import AnyNoise, check_records, with_levels
+from probsysid.model.kernels import Kernel
+from probsysid.model.noise import AnyNoise
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem
-from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
@@ -67,6 +68,8 @@ def identify(
     method: Method = "sample",
     process_noise: Mapping[str, Prior] | None = None,
     varies: Mapping[str, Variation] | None = None,
+    unknown: Mapping[str, Kernel] | None = None,
+    drifts: Mapping[str, Kernel] | None = None,
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -90,6 +93,9 @@ def identify(
             or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
         varies: parameters that differ between records, with a prior or a number for their spread: the sd of log k for a
             positive parameter (0.05 is 5 %), of k for any other; `"separate"` for values with nothing in common.
+        unknown: inputs that are not known, as Gaussian processes with inferred hyperparameters: `Matern(...)` and others.
+            One that is measured with noise is an output of the records, with a noise level.
+        drifts: parameters that change over time, such as `{"k": RandomWalk(rate=...)}`; relative for a positive one.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.
         checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
@@ -98,7 +104,8 @@ def identify(
     """
     check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
     records = checked_records(record)
-    problem = _problem(model, records, priors, noise, initial, process_noise or {}, varies or {})
+    latent = LatentArguments(unknown or {}, drifts or {})
+    problem = problem_of(model, records, priors, noise, initial, process_noise or {}, varies or {}, latent, solver)
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
@@ -276,26 +283,3 @@ def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> t
     run, step = ibis.temper_all(run, target.at(run.level), sampler)
     adjusted, rejuvenations = adaptive_substeps.adjust(run, target, sampler)
     return adjusted, adaptive_substeps.with_change(step, run, adjusted, rejuvenations)
-
-
-def _problem(
-    model: Model,
-    records: tuple[Record, ...],
-    priors: Priors,
-    noise: Mapping[str, AnyNoise] | None,
-    initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None,
-    process_noise: Mapping[str, Prior],
-    varies: Mapping[str, Variation],
-) -> Problem:
-    for record in records:
-        model.check_inputs(record.input_names)
-        if not any(name in record.outputs for name in model.output_names):
-            known = ", ".join(record.outputs) or "none"
-            raise InputError(
-                f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
-            )
-    levels = with_levels(noise or {}, model.output_names, records)
-    check_records(levels, records)
-    initials = checked_initials(initial, len(records))
-    forces = with_default_priors(model, priors, records, process_noise)
-    return Problem.make(model, priors, levels, initials, forces, varies)

@@ -286,7 +286,7 @@ def residuals(model: ModelView, figures: InteractiveFigures) -> Sequence[OutputR
             found = analyse(innovations.mean(axis=0))
             if found is None:
                 continue
-            forced = bool(model.posterior.setup.problem.process_noise)
+            forced = model.posterior.setup.problem.disturbed
             text = verdict(f"{output}, {record_name(record, index)}", found, forced)
             keys = [figures.add(plot) for plot in residual_figures(found, record)]
             parts.append(OutputResiduals(text, found.white, keys))
