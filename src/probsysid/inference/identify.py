@@ -21,8 +21,8 @@ from probsysid.inference.problem_arguments import LatentArguments, problem_of
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
 from probsysid.inference.run_fingerprint import problem_fingerprint
-from probsysid.model.model import Model
 from probsysid.model.kernels import Kernel
+from probsysid.model.model import Model
 from probsysid.model.noise import AnyNoise
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem
@@ -93,8 +93,8 @@ def identify(
             or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
         varies: parameters that differ between records, with a prior or a number for their spread: the sd of log k for a
             positive parameter (0.05 is 5 %), of k for any other; `"separate"` for values with nothing in common.
-        unknown: inputs that are not known, as Gaussian processes with inferred hyperparameters: `Matern(...)` and others.
-            One that is measured with noise is an output of the records, with a noise level.
+        unknown: inputs that are not known, as Gaussian processes with inferred hyperparameters, `Matern(...)` and
+            others.  One that is measured with noise is an output of the records, with a noise level.
         drifts: parameters that change over time, such as `{"k": RandomWalk(rate=...)}`; relative for a positive one.
         seed: every random decision follows from it.
         progress: show a progress bar, if on a terminal.

@@ -95,9 +95,9 @@ class Identifier:
     """A posterior that is updated with every sample.
 
     Args:
-        model, priors, noise, initial, solver, sampler, process_noise, varies, unknown, drifts, seed, executor: as for `identify`; noise
-            levels have to be given as numbers or priors, since there are no data yet to guess from.  A stream is one
-            record: what varies has one value in it, and its spread stays at its prior.
+        model, priors, noise, initial, solver, sampler, process_noise, varies, unknown, drifts, seed, executor: as for
+            `identify`; noise levels have to be given as numbers or priors, since there are no data yet to guess from.
+            A stream is one record: what varies has one value in it, and its spread stays at its prior.
         dt: sampling interval.
         intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
     """

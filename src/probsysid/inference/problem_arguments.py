@@ -1,7 +1,7 @@
 """From the arguments of `identify` to the problem."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.validation import check_mapping
@@ -29,17 +29,19 @@ class LatentArguments(NamedTuple):
         """Checked; `measured` names everything that is measured."""
         check_mapping("unknown", self.unknown, "{'force': Matern(1.5, scale=..., length=...)}")
         check_mapping("drifts", self.drifts, "{'k': RandomWalk(rate=...)}")
-        found = LatentProcesses.make(model, priors, self.unknown, self.drifts, [n for n in self.unknown if n in measured])
+        found = LatentProcesses.make(
+            model, priors, self.unknown, self.drifts, [n for n in self.unknown if n in measured]
+        )
         name = next((process.name for process in found.processes), None)
         if name is not None and isinstance(solver.linearisation, EKF0):
             raise InputError(
-                f"{name!r} is an unknown input or a drift, and the solver's linearisation is EKF0(), which does not see "
-                "what it does to the state; use EKF1()."
+                f"{name!r} is an unknown input or a drift, and the solver's linearisation is EKF0(), which does not "
+                "see what it does to the state; use EKF1()."
             )
         if name is not None and solver.conditioning != "joint":
             raise InputError(
-                f"{name!r} is an unknown input or a drift, and the solver's conditioning is {solver.conditioning!r}, with "
-                "which data never tell the state; use 'joint'."
+                f"{name!r} is an unknown input or a drift, and the solver's conditioning is {solver.conditioning!r}, "
+                "with which data never tell the state; use 'joint'."
             )
         return found
 

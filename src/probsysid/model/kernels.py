@@ -129,6 +129,7 @@ class Matern(Part):
     def equation(self, *, scale: Any, length: Any) -> LinearSDE:  # type: ignore[override]
         """With a = sqrt(2 nu) / length, z_i' = z_(i+1) - b z_(i-1), the last damped and driven (Schwarz's form)."""
         a = sqrt(2 * self.nu) / length
+        drift: tuple[tuple[Any, ...], ...]
         if self.nu == 0.5:
             return LinearSDE((1,), ((-a,),), (scale * jnp.sqrt(2 * a),), (scale,), (1.0,))
         if self.nu == 1.5:

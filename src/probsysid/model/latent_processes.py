@@ -1,10 +1,9 @@
 """Unknown inputs and drifting parameters: Gaussian processes that join the model as coordinates with process noise.
 
-A kernel is a linear stochastic differential equation (`kernels.py`).  Its components become coordinates of the model, with
-its equation as dynamics, its white noise as their process noise and its stationary distribution as their initial state.
-An unknown input is then a sum of coordinates, and a drifting parameter is k exp(z) where it is positive, k + z
-elsewhere.  Filter, smoother, pilot and predictions need to know nothing more: what they do with process noise is exact
-for the linear part, and nothing is conditioned on what is not smooth (docs/decisions.md).
+A kernel is a linear stochastic differential equation (`kernels.py`).  Its components become coordinates of the model,
+with its equation as dynamics, its white noise as their process noise and its stationary distribution as their initial
+state.  An unknown input is then a sum of coordinates, and a drifting parameter is k exp(z) where it is positive, k + z
+elsewhere.  Filter, smoother, pilot and predictions need to know nothing more (docs/decisions.md).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +63,11 @@ class LatentProcess:
     @cached_property
     def orders(self) -> tuple[int, ...]:
         """Of the coordinates."""
-        names = [n for p, prefix in zip(self.kernel.parts, self.part_names, strict=True) for n in self.quantity_names(p, prefix)]
+        names = [
+            n
+            for p, prefix in zip(self.kernel.parts, self.part_names, strict=True)
+            for n in self.quantity_names(p, prefix)
+        ]
         return self.equation(dict.fromkeys(names, 1.0)).orders
 
     @cached_property
@@ -132,7 +135,9 @@ class LatentProcesses:
         _check_kernels("drifts", drifts, model.parameter_names, "parameter")
         for name in measured:
             if name in model.output_names:
-                raise InputError(f"the unknown input {name!r} is measured, but the {model.name} has an output {name!r}.")
+                raise InputError(
+                    f"the unknown input {name!r} is measured, but the {model.name} has an output {name!r}."
+                )
         found = [LatentProcess(name, kernel.form()) for name, kernel in unknown.items()]
         for name, kernel in drifts.items():
             relative = _relative(model, name, dict(priors).get(name))
@@ -169,7 +174,9 @@ def _joined(model: Model, processes: tuple[LatentProcess, ...], measured: tuple[
         for name, order in process.coordinates.items():
             if name in coordinates:
                 kind = "drifting parameter" if process.drift else "unknown input"
-                raise InputError(f"the {kind} {process.name!r} needs a coordinate {name!r}, which the model has already.")
+                raise InputError(
+                    f"the {kind} {process.name!r} needs a coordinate {name!r}, which the model has already."
+                )
             coordinates[name] = order
     units = {c: model.units[p.name] for p in processes for c in p.coordinates if not p.drift and p.name in model.units}
     return Model(
@@ -201,7 +208,9 @@ class JoinedFunctions:
         values = self._values(s, p)
         own = self._own(s, (*self.model.physical_names, *self.model.highest_names))
         assert self.model.outputs is not None
-        return dict(self.model.outputs(own, *self._given(values, u, p))) | {name: values[name] for name in self.measured}
+        return dict(self.model.outputs(own, *self._given(values, u, p))) | {
+            name: values[name] for name in self.measured
+        }
 
     def _values(self, s: Any, p: Any) -> dict[str, Any]:
         return {process.name: process.value(s, p) for process in self.processes}
@@ -234,5 +243,3 @@ def _relative(model: Model, name: str, prior: Any) -> bool:
     if prior is None:
         raise InputError(f"drifts names {name!r}; give {name!r} a prior of its own, or a number, for its first value.")
     return support_bounds(name, prior)[0] >= 0 if isinstance(prior, dist.Distribution) else bool(prior > 0)
-
-

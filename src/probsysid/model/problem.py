@@ -79,7 +79,9 @@ class Problem:
     @property
     def given_priors(self) -> Priors:
         """As they were given, without those of hyperparameters."""
-        return {name: prior for name, prior in dict[Any, Any](self.priors).items() if name not in self.latent.quantities}
+        return {
+            name: prior for name, prior in dict[Any, Any](self.priors).items() if name not in self.latent.quantities
+        }
 
     @property
     def disturbed(self) -> bool:

@@ -1,9 +1,9 @@
 """The least diffusion that rounding errors leave meaningful, where process noise has made the state uncertain.
 
-With process noise the rows of the prediction lie on solutions of the linearised ODE, and residual rows are differences of
-numbers that should cancel.  A system at rest has residuals, and so a diffusion, of zero: conditioning on the ODE would
-then divide rounding errors by rounding errors.  A diffusion that gives the residual a standard deviation of 1e-8 of what
-cancels is far above them and adds 1e-16 to variances.
+With process noise the rows of the prediction lie on solutions of the linearised ODE, and residual rows are differences
+of numbers that should cancel.  A system at rest has residuals, and so a diffusion, of zero: conditioning on the ODE
+would then divide rounding errors by rounding errors.  A diffusion that gives the residual a standard deviation of 1e-8
+of what cancels is far above them, and adds 1e-16 to variances.
 """
 
 from typing import Any
@@ -24,8 +24,8 @@ def above_rounding(layout: Layout, state: FilterState, variance: Any) -> Any:
     count = len(layout.physical)
     units = RELATIVE**2 / np.sum(layout.process_factor[np.array(layout.highest)] ** 2, axis=1)
     if not isinstance(variance, list):
-        squares = jnp.sum(state.factor[:count] ** 2, axis=1)
-        return jnp.maximum(variance, units * jnp.sum(state.jacobian**2 * squares, axis=1))
+        variances = jnp.sum(state.factor[:count] ** 2, axis=1)
+        return jnp.maximum(variance, units * jnp.sum(state.jacobian**2 * variances, axis=1))
     squares = [gaussian.dot(row, row) for row in state.factor[:count]]
     bounds = []
     for value, unit, slopes in zip(variance, units, state.jacobian, strict=True):

@@ -84,8 +84,8 @@ def initial_states(
 
 
 def own_states(posterior: "Posterior", index: int, chosen: Int[np.ndarray, " particle"], seed: int) -> InitialStates:
-    """Each particle's initial state on a training record, tied to its parameters as the posterior has it; unknown inputs
-    and drifts are drawn anew."""
+    """Each particle's initial state on a training record, tied to its parameters as the posterior has it; unknown
+    inputs and drifts are drawn anew."""
     problem = posterior.setup.problem
     fixed = problem.fixed(index)
     names = [problem.initial_name(index, name) for name in problem.given_model.physical_names]

@@ -26,7 +26,7 @@ def encode_setup(problem: Problem, solver: Solver) -> dict[str, Any]:
     """Data for a problem and its solver.  What is code, and not data, is left out, and the data say why."""
     data: dict[str, Any] = {"model": encode_model(problem.given_model)}
     try:
-        parts = {
+        parts: dict[str, Any] = {
             "priors": problem.given_priors,
             "noise": problem.noise,
             "initials": list(problem.initials),
