@@ -76,6 +76,5 @@ found.plot(folder / "stiffness.png")
 for begin, end in ((0, 200), (220, 400)):
     print(f"{time[begin]:3.0f} to {time[end - 1]:3.0f} s: {found.mean['k'][begin:end].mean():.2f}")
 low, high = found.band("k")
-print(
-    f"within the 90 % band: {100 * np.mean((low <= stiffness(time)) & (stiffness(time) <= high)):.0f} % of the samples"
-)
+inside = (low <= stiffness(time)) & (stiffness(time) <= high)
+print(f"within the 90 % band: {100 * np.mean(inside):.0f} % of the samples")

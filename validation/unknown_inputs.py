@@ -89,9 +89,10 @@ def main() -> None:
         for known in (True, False):
             row = study(seed, known)
             held = f"{row['held']:.0f} of {row['of']:.0f}"
+            errors = " | ".join(f"{row[name]:.2g}" for name in ("x", "dx", "force"))
             lines.append(
-                f"| {seed} | {'known' if known else 'inferred'} | {row['x']:.2g} | {row['dx']:.2g} | {row['force']:.2g} | "
-                f"{row['coverage']:.0f} | {held} | {row['steps']:.0f} | {row['seconds']:.0f} |"
+                f"| {seed} | {'known' if known else 'inferred'} | {errors} | {row['coverage']:.0f} | {held} | "
+                f"{row['steps']:.0f} | {row['seconds']:.0f} |"
             )
             print(lines[-1], flush=True)
     if len(sys.argv) > 2:

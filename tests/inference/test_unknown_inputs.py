@@ -57,8 +57,8 @@ def posterior() -> ps.Posterior:
 
 @pytest.mark.slow
 def test_the_scale_of_a_force_and_the_evidence_are_those_of_quadrature() -> None:
-    """512 particles, at least 200 effective: the mean to 4 sd / sqrt(200), the sd to 4 / sqrt(400), the evidence to 4 of
-    its own errors and the integration's 1e-2."""
+    """512 particles, at least 200 effective: the mean to 4 sd / sqrt(200), the sd to 4 / sqrt(400), the evidence to 4
+    of its own errors and the integration's 1e-2."""
     logs = np.linspace(-1.5, 1.5, 121)
     exact = np.array([log_likelihood(np.exp(value)) for value in logs]) + norm.logpdf(logs, 0.0, 0.7)
     weights = np.exp(exact - exact.max())

@@ -54,7 +54,7 @@ class UnknownInputs:
         return float(np.mean((low <= self._truth(name)) & (self._truth(name) <= high)))
 
     def spectrum(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Frequencies in hertz, and the power density of the paths by Welch's method: median, 5 % and 95 % quantiles."""
+        """Frequencies in hertz, and the power density of the paths by Welch's method: median, 5 and 95 % quantiles."""
         import scipy.signal
 
         steps = np.diff(self.time)
@@ -99,7 +99,7 @@ def inputs(posterior: "Posterior", record: int = 0, *, draws: int = 50, seed: in
             "this posterior has neither unknown inputs nor drifts; name some with unknown=... or drifts=..."
         )
     drawn = drawn_states(posterior, record, draws, seed)
-    found: dict[str, tuple[Any, Any, Any]] = {p.name: _moments(drawn, p) for p in problem.latent.processes}
+    found: dict[str, tuple[Any, Any, Any]] = {p.name: moments(drawn, p) for p in problem.latent.processes}
     known = [p.name for p in problem.latent.processes if not p.drift and p.name in drawn.record.input_names]
     units = posterior.settings.units
     return UnknownInputs(
@@ -118,7 +118,7 @@ def true_inputs(record: Record, names: list[str]) -> dict[str, Float[np.ndarray,
     return {name: values[:, record.input_names.index(name)] for name in names}
 
 
-def _moments(drawn: DrawnStates, process: LatentProcess) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def moments(drawn: DrawnStates, process: LatentProcess) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, standard deviation and paths of one process."""
     places = [drawn.names.index(name) for name in process.components]
     values = {name: np.asarray(value) for name, value in drawn.values.items()}
