@@ -55,7 +55,7 @@ def posterior() -> ps.Posterior:
     return ps.identify(MODEL, record, {}, {"y": NOISE}, {"x": 0.0}, unknown={"force": kernel}, sampler=sampler)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_scale_of_a_force_and_the_evidence_are_those_of_quadrature() -> None:
     """512 particles, at least 200 effective: the mean to 4 sd / sqrt(200), the sd to 4 / sqrt(400), the evidence to 4
     of its own errors and the integration's 1e-2."""
@@ -73,7 +73,7 @@ def test_the_scale_of_a_force_and_the_evidence_are_those_of_quadrature() -> None
     assert found.log_evidence == pytest.approx(evidence, abs=4 * found.log_evidence_error + 0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_force_is_found_and_kept(tmp_path: object) -> None:
     """80 samples in a band of 90 %, of which a third count as independent: 4 standard errors of 6 %."""
     found = posterior().inputs(draws=30)
@@ -85,7 +85,7 @@ def test_the_force_is_found_and_kept(tmp_path: object) -> None:
     np.testing.assert_allclose(again.mean["force"], found.mean["force"], rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_predictions_draw_the_force_anew() -> None:
     """The variance of x in free run: that of a force of unit variance through x' = f - x, both with a time constant of
     1 s, is 1/2 in the steady state; 512 draws at the end of the record, 4 standard errors of the variance."""

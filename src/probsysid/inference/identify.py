@@ -25,7 +25,6 @@ from probsysid.model.kernels import Kernel
 from probsysid.model.model import Model
 from probsysid.model.noise import AnyNoise
 from probsysid.model.priors import Prior, Priors
-from probsysid.model.problem import Problem
 from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
