@@ -76,35 +76,29 @@ def identify(
     notice: Notice | None = None,
     executor: Executor | None = None,
 ) -> Posterior:
-    """The posterior of a model's parameters given one record or several.
+    """The posterior of a model's parameters given one record or several, each with its own initial state.
 
     Args:
         model: the ODE and its outputs.
-        record: the data; several records share the parameters, each with its own initial state.
-        priors: a distribution from `probsysid.dist` for each parameter; a number fixes it; a tuple of names has a joint
-            prior.
+        record: the data; several records share the parameters.
+        priors: a distribution from `probsysid.dist` for each parameter, or tuple of names; a number fixes it.
         noise: standard deviation of each output's noise, a number or a prior (by default a wide one); or `Noise(...)`.
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
-            One mapping for all records, or one for each.
         solver, sampler: settings of the integration and of the sampling.
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
-        process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
-            or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
-        varies: parameters that differ between records, with a prior or a number for their spread: the sd of log k for a
-            positive parameter (0.05 is 5 %), of k for any other; `"separate"` for values with nothing in common.
-        unknown: inputs that are not known, as Gaussian processes with inferred hyperparameters, `Matern(...)` and
-            others.  One that is measured with noise is an output of the records, with a noise level.
-        drifts: parameters that change over time, such as `{"k": RandomWalk(rate=...)}`; relative for a positive one.
-        seed: every random decision follows from it.
-        progress: show a progress bar, if on a terminal.
+        process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or a number for s, or `"auto"`.
+        varies: parameters that differ between records, with a prior or a number for their spread (the sd of log k for a
+            positive parameter, of k for any other), or `"separate"`.
+        unknown, drifts: kernels of unknown inputs and of parameters that change over time, such as `Matern(...)`.
+        seed, progress: every random decision follows from the seed; whether to show a bar, on a terminal.
         checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
         notice: called after every range of samples with the state of the run and what the step did.
-        executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
+        executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or devices.
     """
     check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
     records = checked_records(record)
-    latent = LatentArguments(unknown or {}, drifts or {})
-    problem = problem_of(model, records, priors, noise, initial, process_noise or {}, varies or {}, latent, solver)
+    given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
+    problem = problem_of(model, records, priors, noise, initial, *given, solver)
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
