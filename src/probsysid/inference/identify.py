@@ -86,7 +86,7 @@ def identify(
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
         solver, sampler: settings of the integration and of the sampling.
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
-        process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or a number for s, or `"auto"`.
+        process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or number for s, or `"auto"`.
         varies: parameters that differ between records, with a prior or a number for their spread (the sd of log k for a
             positive parameter, of k for any other), or `"separate"`.
         unknown, drifts: kernels of unknown inputs and of parameters that change over time, such as `Matern(...)`.
