@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.inference.identify import identify
     from probsysid.inference.online import Identifier
     from probsysid.inference.solve import Solution, solve
+    from probsysid.model.kernels import Constant, Matern, QuasiPeriodic, RandomWalk
     from probsysid.model.model import Model
     from probsysid.model.noise import Noise
     from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
@@ -43,13 +44,17 @@ LATE = {
     "EKF0": "odefilter.linearise",
     "EKF1": "odefilter.linearise",
     "Cluster": "parallel.cluster",
+    "Constant": "model.kernels",
     "Dynamic": "odefilter.diffusion",
     "Fixed": "odefilter.diffusion",
     "Identifier": "inference.online",
+    "Matern": "model.kernels",
     "Model": "model.model",
     "Noise": "model.noise",
     "Posterior": "posterior.posterior",
     "QuasiMLE": "odefilter.diffusion",
+    "QuasiPeriodic": "model.kernels",
+    "RandomWalk": "model.kernels",
     "Record": "data.record",
     "Sampler": "smc.options",
     "Solution": "inference.solve",
@@ -68,15 +73,19 @@ __all__ = [
     "Cluster",
     "ClusterError",
     "ClusterWarning",
+    "Constant",
     "Dynamic",
     "Fixed",
     "Identifier",
     "InputError",
+    "Matern",
     "Model",
     "ModelWarning",
     "Noise",
     "Posterior",
     "QuasiMLE",
+    "QuasiPeriodic",
+    "RandomWalk",
     "Record",
     "Sampler",
     "SamplingError",

@@ -13,18 +13,18 @@ from probsysid._internal.files import locked, write_atomically
 from probsysid._internal.interrupts import stop_on_signals
 from probsysid._internal.validation import is_real
 from probsysid.data.record import Record
-from probsysid.inference.argument_checks import Method, check_arguments, checked_initials, checked_records
+from probsysid.inference.argument_checks import Method, check_arguments, checked_records
 from probsysid.inference.assessment import Assessed, assess
 from probsysid.inference.map_run import approximate
 from probsysid.inference.posterior_from_run import posterior_from_run
+from probsysid.inference.problem_arguments import LatentArguments, problem_of
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
 from probsysid.inference.run_fingerprint import problem_fingerprint
+from probsysid.model.kernels import Kernel
 from probsysid.model.model import Model
-from probsysid.model.noise import AnyNoise, check_records, with_levels
+from probsysid.model.noise import AnyNoise
 from probsysid.model.priors import Prior, Priors
-from probsysid.model.problem import Problem
-from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
@@ -67,6 +67,8 @@ def identify(
     method: Method = "sample",
     process_noise: Mapping[str, Prior] | None = None,
     varies: Mapping[str, Variation] | None = None,
+    unknown: Mapping[str, Kernel] | None = None,
+    drifts: Mapping[str, Kernel] | None = None,
     seed: int = 0,
     progress: bool = False,
     checkpoint: str | Path | None = None,
@@ -74,31 +76,29 @@ def identify(
     notice: Notice | None = None,
     executor: Executor | None = None,
 ) -> Posterior:
-    """The posterior of a model's parameters given one record or several.
+    """The posterior of a model's parameters given one record or several, each with its own initial state.
 
     Args:
         model: the ODE and its outputs.
-        record: the data; several records share the parameters, each with its own initial state.
-        priors: a distribution from `probsysid.dist` for each parameter; a number fixes it; a tuple of names has a joint
-            prior.
+        record: the data; several records share the parameters.
+        priors: a distribution from `probsysid.dist` for each parameter, or tuple of names; a number fixes it.
         noise: standard deviation of each output's noise, a number or a prior (by default a wide one); or `Noise(...)`.
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
-            One mapping for all records, or one for each.
         solver, sampler: settings of the integration and of the sampling.
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
-        process_noise: white-noise forces by coordinate, for what the model leaves out, d x^(n-1) = f dt + s dW: a prior
-            or a number for s, in units of x^(n-1) per root second, or `"auto"` for a wide prior from the data's scale.
-        varies: parameters that differ between records, with a prior or a number for their spread: the sd of log k for a
-            positive parameter (0.05 is 5 %), of k for any other; `"separate"` for values with nothing in common.
-        seed: every random decision follows from it.
-        progress: show a progress bar, if on a terminal.
+        process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or number for s, or `"auto"`.
+        varies: parameters that differ between records, with a prior or a number for their spread (the sd of log k for a
+            positive parameter, of k for any other), or `"separate"`.
+        unknown, drifts: kernels of unknown inputs and of parameters that change over time, such as `Matern(...)`.
+        seed, progress: every random decision follows from the seed; whether to show a bar, on a terminal.
         checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
         notice: called after every range of samples with the state of the run and what the step did.
-        executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or all devices.
+        executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or devices.
     """
     check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
     records = checked_records(record)
-    problem = _problem(model, records, priors, noise, initial, process_noise or {}, varies or {})
+    given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
+    problem = problem_of(model, records, priors, noise, initial, *given, solver)
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
@@ -276,26 +276,3 @@ def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> t
     run, step = ibis.temper_all(run, target.at(run.level), sampler)
     adjusted, rejuvenations = adaptive_substeps.adjust(run, target, sampler)
     return adjusted, adaptive_substeps.with_change(step, run, adjusted, rejuvenations)
-
-
-def _problem(
-    model: Model,
-    records: tuple[Record, ...],
-    priors: Priors,
-    noise: Mapping[str, AnyNoise] | None,
-    initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None,
-    process_noise: Mapping[str, Prior],
-    varies: Mapping[str, Variation],
-) -> Problem:
-    for record in records:
-        model.check_inputs(record.input_names)
-        if not any(name in record.outputs for name in model.output_names):
-            known = ", ".join(record.outputs) or "none"
-            raise InputError(
-                f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
-            )
-    levels = with_levels(noise or {}, model.output_names, records)
-    check_records(levels, records)
-    initials = checked_initials(initial, len(records))
-    forces = with_default_priors(model, priors, records, process_noise)
-    return Problem.make(model, priors, levels, initials, forces, varies)

@@ -39,7 +39,9 @@ from probsysid._internal.validation import check_mapping, checked_path, checked_
 from probsysid._internal.worker import BackgroundWorker
 from probsysid.inference.argument_checks import check_arguments
 from probsysid.inference.posterior_from_run import posterior_from_run
+from probsysid.inference.problem_arguments import LatentArguments
 from probsysid.inference.run_fingerprint import problem_fingerprint
+from probsysid.model.kernels import Kernel
 from probsysid.model.model import Model
 from probsysid.model.noise import AnyNoise, check_data
 from probsysid.model.priors import Prior, Priors
@@ -93,9 +95,9 @@ class Identifier:
     """A posterior that is updated with every sample.
 
     Args:
-        model, priors, noise, initial, solver, sampler, process_noise, varies, seed, executor: as for `identify`; noise
-            levels have to be given as numbers or priors, since there are no data yet to guess from.  A stream is one
-            record: what varies has one value in it, and its spread stays at its prior.
+        model, priors, noise, initial, solver, sampler, process_noise, varies, unknown, drifts, seed, executor: as for
+            `identify`; noise levels have to be given as numbers or priors, since there are no data yet to guess from.
+            A stream is one record: what varies has one value in it, and its spread stays at its prior.
         dt: sampling interval.
         intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
     """
@@ -113,6 +115,8 @@ class Identifier:
         sampler: Sampler = Sampler(),
         process_noise: Mapping[str, Prior] | None = None,
         varies: Mapping[str, Variation] | None = None,
+        unknown: Mapping[str, Kernel] | None = None,
+        drifts: Mapping[str, Kernel] | None = None,
         seed: int = 0,
         executor: Executor | None = None,
     ):
@@ -128,7 +132,8 @@ class Identifier:
         for name in model.output_names:
             if name not in noise:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
-        problem = Problem.make(model, priors, noise, [initial], process_noise, varies)
+        latent = LatentArguments(unknown or {}, drifts or {}).processes(model, priors, tuple(noise), solver)
+        problem = Problem.make(model, priors, noise, [initial], process_noise, varies, latent)
         particles, executor = sampler.particles, executor or default_executor()
         stream = StreamTarget(problem, solver, particles, executor, float(dt), intersample)
         run = ibis.start(stream, sampler, int(seed), first_level(stream))

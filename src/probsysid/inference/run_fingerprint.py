@@ -23,6 +23,7 @@ def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed
     words = [f"{k}: {describe_prior(v) if isinstance(v, dist.Distribution) else repr(v)}" for k, v in given.items()]
     words += [f"noise of {k}: {form}" for k, form in forms(problem.noise).items()]
     words += [f"{k}: {v}" for k, v in problem.varies.items() if isinstance(v, str)]
+    words += [repr((process, problem.latent.measured)) for process in problem.latent.processes]
     settings = (repr(solver), repr(replace(sampler, recover=True, budget=1.0, seconds=None)), str(seed))
     numbers = exact_numbers(list(given.values()))
     return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)

@@ -74,6 +74,25 @@ class RecordingNamespace(_ReadOnlyNames):
         return self._values.get(name, self._default)
 
 
+class OverlaidNamespace(_ReadOnlyNames):
+    """Some values in place of, or beside, those of another namespace."""
+
+    _rest: Any
+
+    def __init__(self, kind: str, values: Mapping[str, Any], rest: Any):
+        super().__init__(kind, values)
+        object.__setattr__(self, "_rest", rest)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name] if name in self._values else self._rest[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values or name in self._rest
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._rest, *self._values)))
+
+
 def used_names(names: RecordingNamespace) -> tuple[str, ...]:
     """The names used so far, each once, in the order of first use.  A function, because a method would take a name."""
     return tuple(names._used)

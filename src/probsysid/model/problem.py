@@ -13,6 +13,7 @@ from probsysid._internal.array_types import Scalar
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_finite
 from probsysid.model.initial_state import check_initial_names, gaussian_moments
+from probsysid.model.latent_processes import LatentProcess, LatentProcesses
 from probsysid.model.model import Model
 from probsysid.model.noise import AnyNoise, NoiseNames, check_positive, checked_noise, names_of, quantities
 from probsysid.model.parameter_space import ParameterSpace
@@ -26,11 +27,17 @@ class Problem:
     """Everything that is inferred, but for the data.  Checked and laid out once, for batch and online alike."""
 
     model: Model
+    """With a coordinate for each unknown input and drift."""
     priors: Priors
+    """Those of the hyperparameters of unknown inputs and drifts included."""
     noise: Mapping[str, AnyNoise]
     initials: Sequence[Mapping[str, Prior]]
     process_noise: Mapping[str, Prior]
     varies: Mapping[str, Variation] = field(default_factory=dict)
+    latent: LatentProcesses = field(default_factory=LatentProcesses)
+    """Unknown inputs and drifts."""
+    own_model: Model | None = None
+    """The model without these, where there are any."""
 
     @classmethod
     def make(
@@ -41,11 +48,13 @@ class Problem:
         initials: Sequence[Mapping[str, Prior]],
         process_noise: Mapping[str, Prior] | None,
         varies: Mapping[str, Variation] | None = None,
+        latent: LatentProcesses = LatentProcesses(),
     ) -> "Problem":
-        """Check every name and kind before anything compiles."""
+        """Check every name and kind before anything compiles; the model is given without its latent processes."""
         process_noise = dict(process_noise or {})
         _check_priors(model, priors)
-        noise = checked_noise(noise, model.output_names)
+        joined = latent.joined(model)
+        noise = checked_noise(noise, joined.output_names)
         _check_forces(process_noise, tuple(model.coordinates))
         check_variations(model, priors, varies or {})
         for initial in initials:
@@ -57,7 +66,27 @@ class Problem:
                     )
                 if isinstance(initial[name], dist.Normal) or not isinstance(initial[name], dist.Distribution):
                     gaussian_moments(name, initial[name])
-        return cls(model, dict(priors), noise, [dict(i) for i in initials], process_noise, dict(varies or {}))
+        given = [dict(i) for i in initials]
+        every: dict[Any, Any] = {**dict(priors), **latent.quantities}
+        own = model if latent else None
+        return cls(joined, every, noise, given, process_noise, dict(varies or {}), latent, own)
+
+    @property
+    def given_model(self) -> Model:
+        """As it was given, without coordinates for unknown inputs and drifts."""
+        return self.own_model or self.model
+
+    @property
+    def given_priors(self) -> Priors:
+        """As they were given, without those of hyperparameters."""
+        return {
+            name: prior for name, prior in dict[Any, Any](self.priors).items() if name not in self.latent.quantities
+        }
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether there is white noise in the equations: process noise, or that behind unknown inputs and drifts."""
+        return bool(self.process_noise) or bool(self.latent)
 
     @cached_property
     def space(self) -> ParameterSpace:
@@ -114,16 +143,18 @@ class Problem:
         return QuantityRoles(
             parameters=tuple((name, self.parameter_name(record, name)) for name in model.parameter_names),
             noise=tuple(names_of(name, self.noise.get(name)) for name in model.output_names),
-            initial=tuple(self.initial_name(record, name) for name in model.physical_names),
+            initial=tuple(self.initial_name(record, name) for name in self.given_model.physical_names),
             process_noise=self._process_noise_names,
+            latent=self.latent.processes,
         )
 
     @property
     def _process_noise_names(self) -> tuple[str | None, ...] | None:
-        """By coordinate."""
-        if not self.process_noise:
+        """By coordinate of the model without latent processes."""
+        if not self.disturbed:
             return None
-        return tuple(f"process_noise.{n}" if n in self.process_noise else None for n in self.model.coordinates)
+        own = self.given_model.coordinates
+        return tuple(f"process_noise.{n}" if n in self.process_noise else None for n in own)
 
     def fixed(self, record: int) -> dict[str, Any]:
         """The value of every quantity that has no prior."""
@@ -149,16 +180,21 @@ class QuantityRoles:
     initial: tuple[str, ...]
     process_noise: tuple[str | None, ...] | None
     """None for a coordinate that has none, and for all."""
+    latent: tuple[LatentProcess, ...] = ()
+    """Their coordinates follow those of the model; their first values are not quantities, but part of the filter's
+    state."""
 
     def particle(self, values: Mapping[str, Scalar]) -> Particle:
+        starts = [sd for process in self.latent for sd in process.start(values)]
+        levels = [level for process in self.latent for level in process.levels(values)]
         return Particle(
             parameters={name: values[quantity] for name, quantity in self.parameters},
             noise=[values[given] if isinstance(given, str) else given.of(values) for given in self.noise],
-            initial_mean=[values[name] for name in self.initial],
-            initial_sd=[jnp.zeros(()) for _ in self.initial],
+            initial_mean=[values[name] for name in self.initial] + [jnp.zeros(()) for _ in starts],
+            initial_sd=[jnp.zeros(()) for _ in self.initial] + starts,
             process_noise=None
             if self.process_noise is None
-            else [None if name is None else values[name] for name in self.process_noise],
+            else [None if name is None else values[name] for name in self.process_noise] + levels,
         )
 
 

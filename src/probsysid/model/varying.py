@@ -65,7 +65,7 @@ class VaryingParameter:
 
     @classmethod
     def of(cls, name: str, prior: dist.Distribution, spread: Prior, records: int) -> "VaryingParameter":
-        lower, upper = _bounds(name, prior)
+        lower, upper = support_bounds(name, prior)
         relative = lower >= 0
         if relative:
             lower, upper = (float(np.log(bound)) if bound > 0 else -np.inf for bound in (lower, upper))
@@ -160,7 +160,7 @@ def check_variations(model: Model, priors: Priors, varies: Mapping[str, Variatio
         _check_variation(name, value)
         if isinstance(value, str):
             continue
-        _bounds(name, prior)
+        support_bounds(name, prior)
 
 
 def _check_variation(name: str, value: Variation) -> None:
@@ -178,12 +178,12 @@ def _check_variation(name: str, value: Variation) -> None:
         raise InputError(f"varies of {name!r} is {value!r}; {remedy}.")
 
 
-def _bounds(name: str, prior: dist.Distribution) -> tuple[float, float]:
+def support_bounds(name: str, prior: dist.Distribution) -> tuple[float, float]:
     """Of the support of a prior, which must be an interval."""
     support = prior.support
     if support is dist.constraints.real:
         return -np.inf, np.inf
     ends = [getattr(support, f"{side}_bound", None) for side in ("lower", "upper")]
     if all(end is None for end in ends) or any(np.ndim(end) for end in ends if end is not None):
-        raise InputError(f"varies names {name!r}, whose prior {type(prior).__name__} is not one of an interval.")
+        raise InputError(f"{name!r} varies or drifts, and its prior {type(prior).__name__} is not one of an interval.")
     return -np.inf if ends[0] is None else float(ends[0]), np.inf if ends[1] is None else float(ends[1])

@@ -35,6 +35,7 @@ from probsysid.odefilter.filter_state import FilterState, Rows, Values
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import Linearisation
+from probsysid.odefilter.rounding import above_rounding
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
 NextState = Callable[..., FilterState]
@@ -183,6 +184,8 @@ class ODEFilter(ABC):
         predicted = Prediction(self._predict_mean(state), self._predict_data_part(state))
         values, jacobian = self._linearise(particle, predicted.mean, inputs, scales)
         memory, variance = self._calibrate(state, sample, predicted, values, jacobian, unit)
+        if particle.process_noise is not None:
+            variance = above_rounding(self.layout, state, variance)
         rows = self._rows(state, particle, sample, variance, jacobian)
         factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
         iterations = self.linearisation.iterations
@@ -190,6 +193,8 @@ class ODEFilter(ABC):
             values, jacobian = self._relinearise(particle, predicted.mean, mean, inputs, scales)
             if k == iterations - 1:
                 memory, variance = self._calibrate(state, sample, predicted, values, jacobian, unit)
+                if particle.process_noise is not None:
+                    variance = above_rounding(self.layout, state, variance)
             rows = self._rows(state, particle, sample, variance, jacobian)
             factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
         return self._updated(factor, mean, jacobian, memory, variance, data_part)

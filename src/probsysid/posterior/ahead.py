@@ -24,7 +24,7 @@ from probsysid.odefilter.smoothing.chunking import LONGEST_CHUNK
 from probsysid.odefilter.smoothing.trajectory import filter_chunks
 from probsysid.posterior.initial_states import own_states
 from probsysid.posterior.noise_draws import CarriedNoise
-from probsysid.posterior.particle_values import Parameters, output_noise, process_noise_of
+from probsysid.posterior.particle_values import Parameters, latent_start, output_noise, process_noise_of
 from probsysid.posterior.simulate import Forces, IntervalInputs, Simulation, outputs_at, over_interval
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def last_states(
 ) -> tuple[States, dict[str, CarriedNoise]]:
     """A draw of each particle's state at the last sample of a training record, given all its samples; and of coloured
     noise what is left of it at later times, of which the first is that sample's."""
-    start = own_states(posterior, index, chosen).values
+    start = own_states(posterior, index, chosen, seed).values
     random = np.random.default_rng([seed, 8])
     for filtered in _filtered(posterior, posterior.records[index], start, chosen, parameters, random):
         last = filtered
@@ -135,11 +135,12 @@ def _filtered(
     problem, solver = posterior.setup.problem, posterior.setup.solver
     ode_filter = as_array_filter(solver.ode_filter(problem.model, record.jump_order))
     forces, kinds = process_noise_of(posterior, chosen), output_noise(posterior, chosen)
+    own, latent = len(problem.given_model.physical_names), latent_start(posterior, chosen)
     particles = Particle(
         parameters={name: jnp.asarray(value) for name, value in parameters.items()},
         noise=[jax.tree.map(jnp.asarray, kinds[name]) for name in problem.model.output_names],
-        initial_mean=[jnp.asarray(value) for value in start],
-        initial_sd=[jnp.zeros(len(chosen)) for _ in start],
+        initial_mean=[*(jnp.asarray(value) for value in start[:own]), *(jnp.zeros(len(chosen)) for _ in latent)],
+        initial_sd=[*(jnp.zeros(len(chosen)) for _ in start[:own]), *map(jnp.asarray, latent)],
         process_noise=[None if n not in forces else jnp.asarray(forces[n]) for n in problem.model.coordinates]
         if forces
         else None,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
     from probsysid.posterior.simulate import Simulation
     from probsysid.posterior.states import States
+    from probsysid.posterior.unknown_inputs import UnknownInputs
 
 
 def posterior_card(posterior: "Posterior") -> Card:
@@ -61,6 +62,17 @@ def states_card(states: "States") -> Card:
     draws = len(next(iter(states.paths.values())))
     facts = [f"{len(states.time)} samples, {draws} sample paths"]
     return Card("Smoothed states", facts, columns=("state", "typical sd", "mean"), rows=rows)
+
+
+def inputs_card(inputs: "UnknownInputs") -> Card:
+    """Means of unknown inputs and drifts, and how well they are known."""
+    rows: list[list[Cell]] = [
+        [name, f"{float(np.mean(inputs.sd[name])):.2g}", Signal.of(inputs.time, np.asarray(mean))]
+        for name, mean in inputs.mean.items()
+    ]
+    draws = len(next(iter(inputs.paths.values())))
+    facts = [f"{len(inputs.time)} samples, {draws} sample paths"]
+    return Card("Unknown inputs and drifts", facts, columns=("name", "typical sd", "mean"), rows=rows)
 
 
 def residuals_card(residuals: "Residuals") -> Card:

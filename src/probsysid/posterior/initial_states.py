@@ -18,7 +18,13 @@ from probsysid.model.initial_state import check_initial_names, gaussian_moments
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior
 from probsysid.posterior.initial_estimate import InitialPrior, estimate_states
-from probsysid.posterior.particle_values import Parameters, output_noise, parameters_of, process_noise_of
+from probsysid.posterior.particle_values import (
+    Parameters,
+    latent_start,
+    output_noise,
+    parameters_of,
+    process_noise_of,
+)
 from probsysid.posterior.simulate import simulate
 
 if TYPE_CHECKING:
@@ -28,6 +34,9 @@ Initial = Mapping[str, Prior] | Literal["estimate"] | None
 """An initial state by component, or how to find it: see `Posterior.simulate`."""
 
 ESTIMATE = "estimate"
+
+LATENT = 9
+"""Number of the random stream from which first values of unknown inputs and drifts are drawn."""
 
 SAMPLES = 50
 """Samples from which an initial state is estimated unless told otherwise; at most a quarter of the record."""
@@ -64,26 +73,36 @@ def initial_states(
     """The states from which the chosen particles start on a record, with their parameters on it; the other arguments
     are those of `Posterior.simulate`."""
     if isinstance(initial, Mapping):
-        return _given(posterior.setup.problem.model, initial, len(chosen), seed)
+        return _given(posterior, initial, chosen, seed)
     if initial is not None and not (isinstance(initial, str) and initial == ESTIMATE):
         hint = did_you_mean(str(initial), (ESTIMATE,))
         raise InputError(f"initial is {shown(initial)}; it must map names to values, or be 'estimate'.{hint}")
     index = trained_from_the_same_start(posterior, record) if initial is None else None
     if index is not None:
-        return own_states(posterior, index, chosen)
+        return own_states(posterior, index, chosen, seed)
     return _estimated(posterior, record, samples, chosen, parameters, seed)
 
 
-def own_states(posterior: "Posterior", index: int, chosen: Int[np.ndarray, " particle"]) -> InitialStates:
-    """Each particle's initial state on a training record, tied to its parameters as the posterior has it."""
+def own_states(posterior: "Posterior", index: int, chosen: Int[np.ndarray, " particle"], seed: int) -> InitialStates:
+    """Each particle's initial state on a training record, tied to its parameters as the posterior has it; unknown
+    inputs and drifts are drawn anew."""
     problem = posterior.setup.problem
     fixed = problem.fixed(index)
-    names = [problem.initial_name(index, name) for name in problem.model.physical_names]
+    names = [problem.initial_name(index, name) for name in problem.given_model.physical_names]
     values = [
         posterior.values[name][chosen] if name in posterior.values else np.full(len(chosen), float(fixed[name]))
         for name in names
     ]
-    return InitialStates(np.stack(values), "each particle's own initial state")
+    states = np.concatenate([np.stack(values), drawn_latent_start(posterior, chosen, seed)])
+    return InitialStates(states, "each particle's own initial state")
+
+
+def drawn_latent_start(
+    posterior: "Posterior", chosen: Int[np.ndarray, " particle"], seed: int
+) -> Float[np.ndarray, "component particle"]:
+    """First values of the components of unknown inputs and drifts, as nothing but their kernels says."""
+    spread = latent_start(posterior, chosen)
+    return spread * np.random.default_rng([seed, LATENT]).standard_normal(spread.shape)
 
 
 def trained_from_the_same_start(posterior: "Posterior", record: Record) -> int | None:
@@ -99,13 +118,23 @@ def trained_from_the_same_start(posterior: "Posterior", record: Record) -> int |
     return None
 
 
-def _given(model: Model, initial: Mapping[str, Prior], count: int, seed: int) -> InitialStates:
-    check_initial_names(model, initial)
-    for name in model.physical_names:
+def _given(
+    posterior: "Posterior", initial: Mapping[str, Prior], chosen: Int[np.ndarray, " particle"], seed: int
+) -> InitialStates:
+    """Unknown inputs and drifts that have no entry are drawn anew."""
+    problem = posterior.setup.problem
+    names = problem.model.physical_names
+    check_initial_names(problem.model, initial)
+    for name in problem.given_model.physical_names:
         if name not in initial:
             raise InputError(f"initial has no entry for {name!r}; give a number, a prior, or initial='estimate'.")
-    keys = jax.random.split(jax.random.key(seed), len(model.physical_names))
-    values = [_drawn(name, initial[name], key, count) for name, key in zip(model.physical_names, keys, strict=True)]
+    own = len(problem.given_model.physical_names)
+    keys = [*jax.random.split(jax.random.key(seed), own), *jax.random.split(jax.random.key(seed), len(names))[own:]]
+    anew = dict(zip(names[own:], drawn_latent_start(posterior, chosen, seed), strict=True))
+    values = [
+        _drawn(name, initial[name], key, len(chosen)) if name in initial else anew[name]
+        for name, key in zip(names, keys, strict=True)
+    ]
     return InitialStates(np.stack(values), "the given initial state")
 
 
@@ -129,7 +158,7 @@ def _estimated(
     count = min(samples or min(SAMPLES, max(record.samples // 4, 1)), record.samples)
     first = record[:count]
     if not any(np.isfinite(first.outputs[name]).any() for name in model.output_names if name in first.outputs):
-        names = ", ".join(f"{name!r}: ..." for name in model.physical_names)
+        names = ", ".join(f"{name!r}: ..." for name in posterior.setup.problem.given_model.physical_names)
         raise InputError(
             f"the record has no measured output among its first {count} samples to estimate its initial state from; "
             f"say where it starts with initial={{{names}}}."
@@ -140,20 +169,21 @@ def _estimated(
         output_noise(posterior, chosen),
         process_noise_of(posterior, chosen),
         first,
-        _expected_states(posterior, seed),
+        _expected_states(posterior, seed, chosen),
         seed,
     )
     return InitialStates(values, f"the state estimated from the first {count} samples", count)
 
 
-def _expected_states(posterior: "Posterior", seed: int) -> InitialPrior:
-    """States along the free runs of some particles on the training records, or where they start if that fails."""
+def _expected_states(posterior: "Posterior", seed: int, of: Int[np.ndarray, " particle"]) -> InitialPrior:
+    """States along the free runs of some particles on the training records, or where they start if that fails; unknown
+    inputs and drifts as all these particles together expect them."""
     problem = posterior.setup.problem
     states_model = with_states_alone(problem.model)
     chosen = np.argsort(-posterior.weights, kind="stable")[:TRAJECTORIES]
     found = []
     for index in range(len(problem.initials)):
-        start = own_states(posterior, index, chosen).values
+        start = own_states(posterior, index, chosen, seed).values
         found.append(start)
         if index < len(posterior.records):
             parameters = parameters_of(posterior, chosen, index, seed)
@@ -165,7 +195,11 @@ def _expected_states(posterior: "Posterior", seed: int) -> InitialPrior:
     size = np.max(np.abs(states), axis=1)
     scale = WIDENING * np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     places = np.random.default_rng([seed, 7]).integers(states.shape[1], size=CANDIDATES)
-    return InitialPrior(np.mean(states, axis=1), scale, states[:, places])
+    mean, candidates = np.mean(states, axis=1), states[:, places]
+    own = len(problem.given_model.physical_names)
+    latent = np.sqrt(np.mean(latent_start(posterior, of) ** 2, axis=1))
+    scale[own:], mean[own:], candidates[own:] = np.where(latent > 0, latent, 1e-12), 0.0, 0.0
+    return InitialPrior(mean, scale, candidates)
 
 
 def with_states_alone(model: Model) -> Model:

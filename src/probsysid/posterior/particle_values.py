@@ -55,9 +55,27 @@ def _drawn_parameters(posterior: "Posterior", chosen: Chosen, seed: int) -> Para
 
 
 def process_noise_of(posterior: "Posterior", chosen: Chosen) -> dict[str, Float[np.ndarray, " draw"]]:
-    """White-noise forces by coordinate."""
+    """White-noise forces by coordinate, those behind unknown inputs and drifts included."""
     given = posterior.setup.problem.process_noise
-    return {name: _scalar(posterior, f"process_noise.{name}", value, chosen) for name, value in given.items()}
+    found = {name: _scalar(posterior, f"process_noise.{name}", value, chosen) for name, value in given.items()}
+    values = latent_values(posterior, chosen)
+    for process in posterior.setup.problem.latent.processes:
+        levels = zip(process.coordinates, process.levels(values), strict=True)
+        found |= {name: np.broadcast_to(level, chosen.shape) for name, level in levels if level is not None}
+    return found
+
+
+def latent_values(posterior: "Posterior", chosen: Chosen) -> dict[str, Float[np.ndarray, " draw"]]:
+    """Hyperparameters of unknown inputs and drifts."""
+    given = posterior.setup.problem.latent.quantities
+    return {name: _scalar(posterior, name, value, chosen) for name, value in given.items()}
+
+
+def latent_start(posterior: "Posterior", chosen: Chosen) -> Float[np.ndarray, "component draw"]:
+    """Standard deviations of the components of unknown inputs and drifts before any data, where their mean is zero."""
+    values = latent_values(posterior, chosen)
+    rows = [sd for process in posterior.setup.problem.latent.processes for sd in process.start(values)]
+    return np.array([np.broadcast_to(row, chosen.shape) for row in rows]).reshape(-1, len(chosen))
 
 
 def noise_levels(posterior: "Posterior", chosen: Chosen) -> dict[str, Float[np.ndarray, " draw"]]:

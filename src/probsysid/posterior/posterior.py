@@ -19,7 +19,7 @@ from probsysid._internal.statistics import ess_of_weights, log_mean_exp
 from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.parallel.default import default_executor
-from probsysid.posterior import export, predict, storage, summaries
+from probsysid.posterior import export, predict, storage, summaries, unknown_inputs
 from probsysid.posterior.cards import posterior_card
 from probsysid.posterior.diagnostics import checks
 from probsysid.posterior.diagnostics.identifiability import find_identifiability
@@ -235,6 +235,8 @@ class Posterior:
     def states(self, record: int = 0, *, draws: int = 50, seed: int = 0) -> States:
         """Smoothed states on a training record: mean, sd and sample paths, over parameters and integration error."""
         return posterior_states(self, record, draws, seed)
+
+    inputs = unknown_inputs.inputs
 
     @property
     def plot(self) -> "PosteriorPlots":

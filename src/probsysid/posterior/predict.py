@@ -173,7 +173,10 @@ def _free_run(
     seed: int,
 ) -> Simulation:
     forces = process_noise_of(posterior, chosen) if process_noise else {}
-    model = posterior.setup.problem.model
+    problem = posterior.setup.problem
+    model = problem.model
+    if problem.latent and not process_noise:
+        start.values[len(problem.given_model.physical_names) :] = 0.0
     outputs, taken, error = simulate(model, parameters, start.values, record, steps, forces, seed)
     skip = start.used if skip is None else skip
     of_noise = forms(posterior.setup.problem.noise).items()

@@ -1,7 +1,7 @@
 """Smoothed hidden states, given the data, the model and the integration."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,8 +74,17 @@ def _mixture_sd(means: np.ndarray, sds: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean(sds**2, axis=-1) + np.var(means, axis=-1))
 
 
-def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int) -> States:
-    """Smoothed states of a posterior on a training record; the arguments are those of `Posterior.states`."""
+class _Drawn(NamedTuple):
+    """What draws of a posterior have on a training record."""
+
+    ode_filter: ODEFilter
+    values: dict[str, Any]
+    particles: Particle
+    samples: IntervalData
+    record: Record
+
+
+def _drawn(posterior: "Posterior", record: int, draws: int, seed: int) -> _Drawn:
     if not posterior.records:
         raise InputError("this posterior has no records, which states need; load it with records=...")
     record = check_index("record", record, len(posterior.records)) % len(posterior.records)
@@ -86,4 +95,36 @@ def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int)
     theta = jnp.asarray(posterior.theta[:, draw_indices(posterior.weights, draws, seed)])
     values = jax.vmap(problem.space.values_of_one, in_axes=-1, out_axes=-1)(theta)
     particles = jax.vmap(lambda v: problem.particle(v, record), in_axes=-1, out_axes=-1)(values)
-    return smoothed_states(ode_filter, particles, prepare(data, ode_filter, solver.steps), data, seed)
+    fixed = {name: value for name, value in problem.fixed(record).items() if value.shape == ()}
+    values = fixed | dict(values)
+    named = {name: values[q] for name, q in problem.roles(record).parameters if q in values}
+    return _Drawn(ode_filter, values | named, particles, prepare(data, ode_filter, solver.steps), data)
+
+
+def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int) -> States:
+    """Smoothed states of a posterior on a training record; the arguments are those of `Posterior.states`."""
+    drawn = _drawn(posterior, record, draws, seed)
+    return smoothed_states(drawn.ode_filter, drawn.particles, drawn.samples, drawn.record, seed)
+
+
+class DrawnStates(NamedTuple):
+    """Smoothed physical components of every draw: moments, and one joint path."""
+
+    names: tuple[str, ...]
+    values: dict[str, Any]
+    """Quantities of the draws, and parameters by their names in the model."""
+    mean: Float[np.ndarray, "sample component draw"]
+    sd: Float[np.ndarray, "sample component draw"]
+    path: Float[np.ndarray, "sample component draw"]
+    record: Record
+
+
+def drawn_states(posterior: "Posterior", record: int, draws: int, seed: int) -> DrawnStates:
+    """The same draws as those of `posterior_states`, apart."""
+    drawn = _drawn(posterior, record, draws, seed)
+    ode_filter = as_array_filter(drawn.ode_filter)
+    found = smooth_record(jax.random.key(seed), ode_filter, drawn.particles, drawn.samples, drawn.record.time)
+    part = np.array(ode_filter.layout.physical)
+    names = ode_filter.model.physical_names
+    mean, sd, path = (np.asarray(values)[:, part] for values in (found.mean, found.sd, found.path))
+    return DrawnStates(names, drawn.values, mean, sd, path, drawn.record)

@@ -5,6 +5,8 @@ from typing import Any
 from probsysid._internal.errors import InputError, first_words
 from probsysid._internal.plain_data import Codec, UnstorableError
 from probsysid._internal.validation import check_kind
+from probsysid.model.kernels import Constant, Matern, Product, QuasiPeriodic, RandomWalk, Sum
+from probsysid.model.latent_processes import LatentProcesses
 from probsysid.model.model import Model
 from probsysid.model.noise import Noise
 from probsysid.model.problem import Problem
@@ -14,17 +16,28 @@ from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.linearise import EKF0, EKF1
 from probsysid.odefilter.solver import Solver
 
-SETTINGS = Codec((Noise, Solver, EKF0, EKF1, QuasiMLE, Dynamic, Fixed), encode_part, decode_part)
-"""For priors, noise levels, initial values, and the solver with its algorithms."""
+KERNELS = (Matern, QuasiPeriodic, RandomWalk, Constant, Sum, Product)
+
+SETTINGS = Codec((Noise, *KERNELS, Solver, EKF0, EKF1, QuasiMLE, Dynamic, Fixed), encode_part, decode_part)
+"""For priors, noise levels, initial values, kernels, and the solver with its algorithms."""
 
 
 def encode_setup(problem: Problem, solver: Solver) -> dict[str, Any]:
     """Data for a problem and its solver.  What is code, and not data, is left out, and the data say why."""
-    data: dict[str, Any] = {"model": encode_model(problem.model)}
+    data: dict[str, Any] = {"model": encode_model(problem.given_model)}
     try:
-        parts = (problem.priors, problem.noise, list(problem.initials), problem.process_noise, problem.varies, solver)
-        names = ("priors", "noise", "initials", "process_noise", "varies", "solver")
-        return data | {name: SETTINGS.encode(part) for name, part in zip(names, parts, strict=True)}
+        parts: dict[str, Any] = {
+            "priors": problem.given_priors,
+            "noise": problem.noise,
+            "initials": list(problem.initials),
+            "process_noise": problem.process_noise,
+            "varies": problem.varies,
+            "solver": solver,
+        }
+        if problem.latent:
+            latent = problem.latent
+            parts |= {"unknown": latent.unknown, "drifts": latent.drifts, "measured_inputs": latent.measured}
+        return data | {name: SETTINGS.encode(part) for name, part in parts.items()}
     except UnstorableError as error:
         return data | {"left_out": str(error)}
 
@@ -54,7 +67,9 @@ def _decoded(data: dict[str, Any], model: Model | None) -> tuple[Problem, Solver
     priors, noise, initials, errors, solver = (SETTINGS.decode(data[name]) for name in names)
     check_kind("solver", solver, Solver, "the file is damaged")
     varies = SETTINGS.decode(data["varies"]) if "varies" in data else {}
-    return Problem.make(found, priors, noise, initials, errors, varies), solver
+    given = (SETTINGS.decode(data[name]) if name in data else {} for name in ("unknown", "drifts", "measured_inputs"))
+    latent = LatentProcesses.make(found, priors, *given)
+    return Problem.make(found, priors, noise, initials, errors, varies, latent), solver
 
 
 def can_decode(data: dict[str, Any], model: Model | None) -> bool:

@@ -16,6 +16,7 @@ from probsysid.posterior.diagnostics.residuals import analyse, verdict
 from probsysid.posterior.diagnostics.traffic_lights import traffic_lights
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.storage import settings_record
+from probsysid.posterior.unknown_inputs import true_inputs
 from probsysid.report.html.formatting import plain, shown, with_uncertainty
 from probsysid.report.html.rendering import InteractiveFigures
 from probsysid.report.html.residuals import residual_figures
@@ -272,7 +273,8 @@ def smoothed_states(model: ModelView, figures: InteractiveFigures) -> Sequence[R
     units, names = model.posterior.settings.units, model.posterior.setup.problem.model.physical_names
     for index, states in model.states.items():
         record, samples = model.posterior.records[index], len(states.time)
-        key = figures.add(states_figure(states, names, units))
+        compared = [n for n in names if n in model.posterior.setup.problem.latent.unknown and n in record.input_names]
+        key = figures.add(states_figure(states, names, units, true_inputs(record, compared)))
         found.append(RecordStates(record_name(record, index), key, samples if samples < record.samples else None))
     return found
 
@@ -286,7 +288,7 @@ def residuals(model: ModelView, figures: InteractiveFigures) -> Sequence[OutputR
             found = analyse(innovations.mean(axis=0))
             if found is None:
                 continue
-            forced = bool(model.posterior.setup.problem.process_noise)
+            forced = model.posterior.setup.problem.disturbed
             text = verdict(f"{output}, {record_name(record, index)}", found, forced)
             keys = [figures.add(plot) for plot in residual_figures(found, record)]
             parts.append(OutputResiduals(text, found.white, keys))

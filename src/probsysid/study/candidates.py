@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.data.record import Record
+from probsysid.inference.problem_arguments import LatentArguments
 from probsysid.model.equations import Equation, parse
 from probsysid.model.model import Model
 from probsysid.model.model_equations import ModelEquations
@@ -83,7 +84,7 @@ def _is_folder_name(name: str) -> bool:
 def _parse(mistakes: Mistakes, study: Study, section: ModelSection) -> ParsedModel | None:
     """The equations of a section with every name in them checked; None if there are mistakes."""
     key, before = model_key(study, section), len(mistakes.found)
-    inputs = tuple(dict.fromkeys(name for data in study.data for name in data.inputs))
+    inputs = tuple(dict.fromkeys((*(name for data in study.data for name in data.inputs), *study.unknown)))
     channels = tuple(dict.fromkeys(name for data in study.data for name in data.outputs))
     parameters = {**study.parameters, **section.parameters}
     quantities: Mapping[str, str] = {}
@@ -151,6 +152,10 @@ def make_candidate(
         name=section.name or title or "model",
     )
     given = {name: _noise(value) for name, value in {**study.noise, **section.noise}.items()}
+    unknown, drifts = (
+        {key: kernel for key, kernel in table.items() if key in known}
+        for table, known in ((study.unknown, model.input_names), (study.drifts, model.parameter_names))
+    )
     noise = with_levels(given, model.output_names, records)
     check_records(noise, records)
     initials = [_initial(study, section, item, model) for item in training]
@@ -162,10 +167,11 @@ def make_candidate(
     }
     forces = with_default_priors(model, priors, records, _values(forces))
     varies = {key: value for key, value in {**study.varies, **section.varies}.items() if key in equations.used}
-    problem = Problem.make(model, priors, noise, initials, forces, _values(varies))
+    latent = LatentArguments(unknown, drifts).processes(model, priors, (), solver)
+    problem = Problem.make(model, priors, noise, initials, forces, _values(varies), latent)
     assert problem.space is not None  # built on first use: its errors belong here
-    solver.ode_filter(model, None)
-    return CandidateModel(section.name or section.catalogue or "model", equations, model, own, problem)
+    solver.ode_filter(problem.model, None)
+    return CandidateModel(section.name or section.catalogue or "model", equations, problem.model, own, problem)
 
 
 def _units(study: Study, equations: ModelEquations, parameters: Mapping[str, ParameterSection]) -> dict[str, str]:

@@ -125,7 +125,7 @@ def _run(
     run = partial(posterior.simulate, record, initial=initial, experiment=experiment, particles=count)
     simulation = run(process_noise=False)
     simulation = disturbed = _finite(simulation)
-    if posterior.setup.problem.process_noise:
+    if posterior.setup.problem.disturbed:
         disturbed = _finite(run())
     left = len(simulation.weights)
     found = dict(bands(posterior, disturbed, LEVEL)) if len(disturbed.weights) else {}

@@ -112,9 +112,9 @@ def _posterior(
     problem = run.problem
     with said_later():
         return identify(
-            problem.model,
+            problem.given_model,
             run.records,
-            problem.priors,
+            problem.given_priors,
             problem.noise,
             problem.initials,
             solver=run.solver,
@@ -122,6 +122,8 @@ def _posterior(
             method=run.method,
             process_noise=problem.process_noise or None,
             varies=problem.varies or None,
+            unknown=problem.latent.unknown or None,
+            drifts=problem.latent.drifts or None,
             seed=run.seed,
             progress=progress,
             checkpoint=checkpoint,

@@ -129,6 +129,7 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
     _check_keys(mistakes, "noise", study.noise, outputs, "output")
     _check_keys(mistakes, "process_noise", study.process_noise, coordinates, "coordinate")
     _check_keys(mistakes, "varies", study.varies, _parameters_of(study, models), "parameter")
+    _check_keys(mistakes, "drifts", study.drifts, _parameters_of(study, models), "parameter")
     for section, equations in zip(study.model, models, strict=True):
         key = model_key(study, section)
         _check_keys(mistakes, f"{key}.initial", section.initial, equations.physical, COMPONENT)
@@ -138,11 +139,12 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
         used = tuple(name for name in own if name in equations.used)
         _check_keys(mistakes, f"{key}.varies", section.varies, used, "parameter")
     used_inputs = tuple(dict.fromkeys(name for m in models for name in m.used if name in m.inputs))
+    _check_keys(mistakes, "unknown", study.unknown, used_inputs, "input of a model")
     for index, data in enumerate(study.data):
         key = data_key(study, index)
         _check_keys(mistakes, f"{key}.initial", data.initial, physical, COMPONENT)
         for name in used_inputs:
-            if name not in data.inputs:
+            if name not in data.inputs and name not in study.unknown:
                 hint = did_you_mean(name, data.inputs)
                 mistakes.add(f"{key}.inputs", f"the input {name!r} is missing; a model uses it.{hint}")
 

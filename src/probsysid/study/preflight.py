@@ -1,7 +1,7 @@
 """Checks of a study before a long run: data, priors, sampling step, and the expected run time."""
 
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from probsysid._internal.figure_text import literal_labels
 from probsysid.data.record import Record
 from probsysid.data.sensor_limits import runs_at, sensor_limits
 from probsysid.model.initial_state import gaussian_moments
+from probsysid.model.latent_processes import LatentProcess
 from probsysid.model.model import Model
 from probsysid.model.problem import Problem
 from probsysid.parallel.default import default_executor
@@ -177,11 +178,22 @@ def _start(
     problem: Problem, values: Mapping[str, np.ndarray], index: int, name: str, draws: int, random: np.random.Generator
 ) -> np.ndarray:
     """Draws of one component of the initial state."""
+    latent = {c: sd for process in problem.latent.processes for c, sd in _latent_start(problem, process, values)}
+    if name in latent:
+        return np.broadcast_to(latent[name], draws) * random.standard_normal(draws)
     sampled = values.get(problem.initial_name(index, name))
     if sampled is not None:
         return sampled
     mean, sd = gaussian_moments(name, problem.initials[index][name])
     return mean + sd * random.standard_normal(draws)
+
+
+def _latent_start(
+    problem: Problem, process: LatentProcess, values: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Standard deviation of each component of an unknown input or drift before any data."""
+    given = {name: prior for name, prior in problem.latent.quantities.items() if name not in values}
+    yield from zip(process.components, map(np.asarray, process.start({**given, **values})), strict=True)
 
 
 def _with_states(model: Model) -> Model:

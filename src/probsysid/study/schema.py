@@ -18,13 +18,11 @@ from probsysid.model.noise import Noise
 from probsysid.model.process_noise_prior import AUTO
 from probsysid.model.varying import SEPARATE
 from probsysid.study.catalogue import look_up
+from probsysid.study.kernels import KernelTable
 from probsysid.study.priors import Prior, parse_prior
 
 MOST_PARTICLES = 10_000_000
 """A hundred thousand take a gigabyte; if memory runs out, JAX ends the process without a message."""
-
-
-# Types of values
 
 
 def _as_custom(error: InputError) -> PydanticCustomError:
@@ -391,6 +389,8 @@ class Study(Section):
     initial: dict[str, Quantity] = {}
     process_noise: dict[str, Force] = {}
     varies: dict[str, Variation] = {}
+    unknown: dict[Name, KernelTable] = {}
+    drifts: dict[str, KernelTable] = {}
     solver: SolverSection = SolverSection()
     sampler: SamplerSection = SamplerSection()
     report: ReportSection = ReportSection()

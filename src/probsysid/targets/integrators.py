@@ -84,7 +84,7 @@ class RungeKutta:
     @classmethod
     def of(cls, problem: Problem, solver: Solver) -> "RungeKutta":
         """The pilot of a solver."""
-        return cls(bool(problem.process_noise), solver.conditioning == "joint")
+        return cls(problem.disturbed, solver.conditioning == "joint")
 
     def sample_filter(self, model: Model, jump_order: int | None) -> RungeKuttaFilter | ContinuousDiscreteEKF:
         return ContinuousDiscreteEKF(model, self.joint) if self.disturbed else RungeKuttaFilter(model)
@@ -100,7 +100,7 @@ def why_no_pilot(problem: Problem) -> str | None:
     """Why there is no pilot of a problem; None where there is one."""
     if any(map(is_coloured, problem.noise.values())):
         return "there is no cheap likelihood of a model with coloured noise"
-    if problem.process_noise and len(problem.model.physical_names) > LARGEST:
+    if problem.disturbed and len(problem.model.physical_names) > LARGEST:
         return f"there is no cheap likelihood of a model with process noise and more than {LARGEST} components"
     return None
 

@@ -169,7 +169,7 @@ def free_run_errors(
 ) -> FreeRunErrors | None:
     """What the best draw leaves of a training record in free run; None with process noise, which a free run lacks, and
     where noise is not plainly Gaussian, so that squared errors do not tell."""
-    unfit = problem.process_noise or forms(problem.noise)
+    unfit = problem.disturbed or forms(problem.noise)
     estimate = None if unfit else _best_draw(problem, record, index, theta, weights)
     return None if estimate is None else examine(problem.model, record, estimate)
 

@@ -157,8 +157,10 @@ def fit_figure(run: RunView, output: str, marks: NoiseMarks | None = None) -> Co
     return column(top, bottom, sizing_mode="stretch_width")
 
 
-def states_figure(states: States, names: Sequence[str], units: Mapping[str, str]) -> Column:
-    """Smoothed states with bands of two standard deviations."""
+def states_figure(
+    states: States, names: Sequence[str], units: Mapping[str, str], truth: Mapping[str, np.ndarray] = {}
+) -> Column:
+    """Smoothed states with bands of two standard deviations, and the truth where it is known."""
     x_range = time_range(states.time)
     plots = []
     for j, name in enumerate(names):
@@ -168,5 +170,9 @@ def states_figure(states: States, names: Sequence[str], units: Mapping[str, str]
         plot.varea("time", "low", "high", source=series.view, color=BLUE, alpha=0.3)
         plot.line("time", "mean", source=series.view, color=BLUE)
         series.follow(x_range)
+        if name in truth:
+            known = Series({"time": states.time, "true": truth[name][: len(states.time)]}, ["true"])
+            plot.line("time", "true", source=known.view, color=GREY, legend_label="true")
+            known.follow(x_range)
         plots.append(plot)
     return column(*plots, sizing_mode="stretch_width")
