@@ -119,7 +119,7 @@ def _approximated(target: BatchTarget, count: int, seed: int, say: Say, meter: _
     random = np.random.default_rng([seed, 12])
     prior = np.asarray(target.sample_prior(jax.random.key(seed), max(PRIOR_DRAWS, count)))
     say(f"searching for modes from {STARTS} starts among {prior.shape[1]} prior draws")
-    modes = _searched(target, prior, count, meter)
+    modes: Sequence[Mode] = _searched(target, prior, count, meter)
     level, work = 0, 0.0
     if target.adaptive:
         say("finding the number of integration steps")
