@@ -53,6 +53,6 @@ def test_a_quantiser_adds_its_own_variance() -> None:
 def test_scores_compare_a_clipped_value_with_what_the_sensor_would_have_shown() -> None:
     record = ps.Record(outputs={"y": np.array([0.5, 0.8, 0.8, -0.1])}, dt=1.0)
     outputs = {"y": np.array([[0.5, 1.2, 0.7, -0.1]])}
-    simulation = Simulation(record, outputs, np.ones(1), 1, 0.0, bounds={"y": (None, 0.8)})
+    simulation = Simulation(record, outputs, np.ones(1), 1, 0.0, chosen=np.arange(1), bounds={"y": (None, 0.8)})
     assert simulation.rmse().mean == pytest.approx(0.1 / 2)
     assert replace(simulation, bounds={}).rmse().mean == pytest.approx(np.sqrt((0.4**2 + 0.1**2) / 4))
