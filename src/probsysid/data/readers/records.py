@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from probsysid._internal.errors import InputError
+from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.data.intersample import Word
 from probsysid.data.readers.read import TextOptions, read_table
 from probsysid.data.readers.sample_times import SECONDS, Jitter, Sampling, sample_times
@@ -40,6 +40,7 @@ def read_record(
     dt: float | None = None,
     time_unit: str = "s",
     jitter: Jitter = "auto",
+    intersample: Word | Mapping[str, Word] | None = None,
     name: str | None = None,
     **options: Unpack[TextOptions],
 ) -> tuple[Record, tuple[str, ...]]:
@@ -53,11 +54,14 @@ def read_record(
         dt: the step in seconds.
         time_unit: of the time column: s, ms, us, ns, min or h.
         jitter: "remove" makes the times uniform, "keep" keeps them, "auto" decides by how far they are from uniform.
+        intersample: of all inputs, or by name, as for `Record`; in place of what their `Channel` says.
         name: the record's name in reports.
         options: for text files: separator, decimal, encoding, skip.
     """
+    _check_options(options)
     table = source if isinstance(source, Table) else read_table(source, **options)
     driving, measured = _channels(inputs), _channels(outputs)
+    words = dict.fromkeys(driving, intersample) if isinstance(intersample, str) else dict(intersample or {})
     channels = {**driving, **measured}
     if (time is None) == (dt is None):
         raise InputError(f"{table.path}: give either the time column or dt, not {'both' if dt else 'neither'}.")
@@ -73,13 +77,25 @@ def read_record(
             {key: values[key] for key in driving},
             {key: values[key] for key in measured},
             **_axis(sampling),
-            intersample={key: channel.intersample for key, channel in driving.items()},
+            intersample={key: channel.intersample for key, channel in driving.items()} | words,
             units={key: c.unit for key, c in channels.items() if c.unit},
             name=name or table.path.name,
         )
     except InputError as error:
         raise InputError(f"{table.path}: {error}") from None
     return record, sampling.notes
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    """Raise for an option that there is not, with the place where it belongs."""
+    known = TextOptions.__annotations__
+    for name in options:
+        if name in ("unit", "units", "scale", "offset"):
+            key = name.rstrip("s")
+            raise InputError(f"{name} belongs to a channel, as in inputs={{'force': Channel('F', {key}=...)}}.")
+        if name not in known:
+            taken = (*("inputs", "outputs", "time", "dt", "time_unit", "jitter", "intersample", "name"), *known)
+            raise InputError(f"read_record takes no {name}; it takes: {', '.join(taken)}.{did_you_mean(name, taken)}")
 
 
 def _channels(given: Mapping[str, Column] | None) -> dict[str, Channel]:
