@@ -6,7 +6,7 @@ import numpy as np
 
 from probsysid.data.readers import Table
 from probsysid.study.catalogue import ParameterHint
-from probsysid.study.columns import Columns, numbers
+from probsysid.study.columns import Columns
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,16 @@ class Scales:
         return float(hint.factor * self.force**a * self.length**b * self.time**c)
 
 
-def data_scales(table: Table, columns: Columns, time: np.ndarray) -> Scales:
-    """Standard deviations, and the time per radian at the strongest frequency of the first output."""
+def data_scales(table: Table, columns: Columns, time: np.ndarray, constant: float | None = None) -> Scales:
+    """Standard deviations, and a time: `constant` if known, else that per radian at the output's strongest line."""
     duration = float(time[-1] - time[0]) or 1.0
-    force = max((spread(numbers(table, name)) for name in columns.inputs.values()), default=1.0)
+    force = max((spread(columns.numbers(table, name)) for name in columns.inputs.values()), default=1.0)
     if not columns.outputs:
         return Scales(force, 1.0, duration / 20)
     quantity, column = next(iter(columns.outputs.items()))
-    values = numbers(table, column)
+    values = columns.numbers(table, column)
     period = duration / max(_strongest_line(values[np.isfinite(values)]), 1.0)
-    radian = period / (2 * np.pi)
+    radian = period / (2 * np.pi) if constant is None else constant
     power = 2 if quantity.startswith("acceleration") else 1 if quantity.startswith("velocity") else 0
     return Scales(force, spread(values) * radian**power, radian)
 

@@ -68,10 +68,7 @@ def read_record(
     if time_unit not in SECONDS:
         raise InputError(f"{table.path}: time_unit is {time_unit!r}; known are: {', '.join(SECONDS)}.")
     sampling = Sampling(np.empty(0), dt) if time is None else sample_times(table, time, time_unit, jitter)
-    values = {key: _values(table, channel) for key, channel in channels.items()}
-    _check_lengths(table, values, channels, None if time is None else len(sampling.time))
-    for key, channel in channels.items():
-        _check_known(table, channel, values[key], missing_allowed=key in measured)
+    values = _checked_values(table, channels, measured, None if time is None else len(sampling.time))
     try:
         record = Record(
             {key: values[key] for key in driving},
@@ -102,8 +99,15 @@ def _channels(given: Mapping[str, Column] | None) -> dict[str, Channel]:
     return {key: c if isinstance(c, Channel) else Channel(c) for key, c in (given or {}).items()}
 
 
-def _values(table: Table, channel: Channel) -> np.ndarray:
-    return channel.scale * table.numbers(channel.column) + channel.offset
+def _checked_values(
+    table: Table, channels: Mapping[str, Channel], measured: Mapping[str, Channel], count: int | None
+) -> dict[str, np.ndarray]:
+    """The values of each channel, `count` of them if the time has so many; only measured ones may be missing."""
+    values = {key: c.scale * table.numbers(c.column) + c.offset for key, c in channels.items()}
+    _check_lengths(table, values, channels, count)
+    for key, channel in channels.items():
+        _check_known(table, channel, values[key], missing_allowed=key in measured)
+    return values
 
 
 def _axis(sampling: Sampling) -> dict[str, Any]:
