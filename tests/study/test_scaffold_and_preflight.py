@@ -9,7 +9,8 @@ import scipy.io
 
 import probsysid as ps
 from probsysid.study.catalogue import ENTRIES, NAMES, look_up
-from probsysid.study.preflight import PriorSimulation, data_findings, prior_findings, step_findings
+from probsysid.study.preflight import data_findings
+from probsysid.study.prior_simulation import PriorSimulation, prior_findings, step_findings
 from probsysid.study.run import load_study
 from tests.study.shell import call
 from tests.study.small import write_study

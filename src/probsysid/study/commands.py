@@ -266,18 +266,23 @@ def check(
     if picture.suffix.lower() not in PICTURES:
         raise InputError(f"{picture} is no picture that can be drawn; its name may end in {', '.join(PICTURES)}.")
     console = Console()
-    worst = False
+    worst = blocked = False
     for candidate in resolved.candidates:
         findings, simulations = preflight(resolved, candidate, draws, seed)
         console.print(f"[bold]{escape(candidate.name)}[/bold]")
         for finding in findings:
             mark = "[yellow]look[/yellow]" if finding.warning else "[green]  ok[/green]"
             console.print(f"  {mark}  {escape(finding.text)}", soft_wrap=True, highlight=False)
-            worst = worst or finding.warning
+            worst, blocked = worst or finding.warning, blocked or finding.blocking
         several = len(resolved.candidates) > 1
         path = picture.with_name(f"{picture.stem}-{candidate.name}{picture.suffix}") if several else picture
         draw_prior(candidate, simulations, path)
         console.print(f"  prior simulations and data: {escape(str(path))}", soft_wrap=True, highlight=False)
+    if blocked:
+        typer.echo(
+            f"Mend this first: a fit would fail or say nothing.  Then again: probsysid check {shlex.quote(str(study))}"
+        )
+        return
     text = "There are things to look at; if they are as you want them," if worst else "All is well;"
     typer.echo(f"{text} run: probsysid fit {shlex.quote(str(study))}")
 
@@ -377,6 +382,8 @@ def show_results(results: "list[CandidateResult]") -> None:
                     fit = f"rmse {values['rmse']:.4g}, fit {values['fit_percent']:.1f} %, "
                     fit += f"{100 * values['coverage']:.0f} % in the 90 % band"
                     typer.echo(f"{output} on {run.measured.name} ({which}), free run: {fit}")
+        if result.watch is not None:
+            typer.echo(f"time: {result.watch}")
         for problem in result.problems:
             typer.echo(f"look: {problem}")
     if len(results) > 1:

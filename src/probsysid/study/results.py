@@ -19,6 +19,7 @@ from probsysid.study.candidates import CandidateModel
 from probsysid.study.freerun import FreeRun
 from probsysid.study.records import StudyRecord
 from probsysid.study.resolve import ResolvedStudy
+from probsysid.study.stopwatch import Stopwatch
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
 
@@ -34,6 +35,8 @@ class CandidateResult:
     runs: list[FreeRun]
     problems: tuple[str, ...] = ()
     """Sentences about what failed or is doubtful."""
+    watch: Stopwatch | None = None
+    """Where the time of the run went; None for results that are read again."""
 
     @property
     def trusted(self) -> bool:
@@ -152,6 +155,7 @@ def _model_summary(result: CandidateResult) -> ModelSummary:
     return {
         "parameters": result.table().to_dict(orient="index"),
         "log_evidence": posterior.log_evidence,
+        "seconds": {} if result.watch is None else {"compiling": result.watch.compiling, **result.watch.seconds},
         "log_evidence_error": posterior.log_evidence_error,
         "effective_particles": posterior.ess,
         "scores": {run.measured.name: run.scores() for run in result.runs if run.scores()},
