@@ -388,10 +388,14 @@ def show_results(results: "list[CandidateResult]") -> None:
             typer.echo(f"look: {problem}")
     if len(results) > 1:
         table = Table(title="models by evidence", title_justify="left")
-        for column in ("", "log evidence", "error", "below the best", "probability", "sampling"):
-            table.add_column(column, justify="right" if column else "left")
-        for name, row in comparison(results).iterrows():
+        frame = comparison(results)
+        errors = [column for column in frame if column.startswith("test rmse of ")]
+        for column in ("", "log evidence", "error", "below the best", "probability", "sampling", *errors):
+            table.add_column(escape(column), justify="right" if column else "left")
+        for name, row in frame.iterrows():
             numbers = [f"{row[key]:.2f}" for key in ("log_evidence", "error", "below_best")]
             probability = "not known" if math.isnan(row["probability"]) else f"{row['probability']:.3g}"
-            table.add_row(escape(str(name)), *numbers, probability, row["sampling"])
+            numbers += [probability, row["sampling"]]
+            numbers += ["" if math.isnan(row[column]) else f"{row[column]:.4g}" for column in errors]
+            table.add_row(escape(str(name)), *numbers)
         console.print(table)

@@ -99,7 +99,7 @@ class _Run(NamedTuple):
     def of(cls, resolved: ResolvedStudy, candidate: CandidateModel) -> "_Run":
         study = resolved.study
         return cls(
-            candidate.problem, resolved.training, resolved.solver, resolved.sampler, study.sampler.method, study.seed
+            candidate.problem, resolved.training, candidate.solver, resolved.sampler, study.sampler.method, study.seed
         )
 
     def fingerprint(self) -> str:
@@ -192,5 +192,5 @@ def _complete(resolved: ResolvedStudy, candidate: CandidateModel, course: Course
 
 def _with_setup(posterior: Posterior, resolved: ResolvedStudy, candidate: CandidateModel) -> Posterior:
     """The posterior with the study's own model and records."""
-    solver = replace(resolved.solver, substeps=posterior.settings.substeps)
+    solver = replace(candidate.solver, substeps=posterior.settings.substeps)
     return replace(posterior, setup=Setup((candidate.problem, solver)), records=resolved.training)

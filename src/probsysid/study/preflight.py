@@ -61,7 +61,7 @@ def _preflight(
         record = record[: min(record.samples, LOOK)]
         simulations.append(simulate_prior(candidate, item.name, record, index, draws, seed))
         last = simulations[-1]
-        found = [*prior_findings(last), *resonance_findings(last), *step_findings(last, resolved.solver.steps)]
+        found = [*prior_findings(last), *resonance_findings(last), *step_findings(last, candidate.solver.steps)]
         which = f"{item.name}: " if len(resolved.trained) > 1 else ""
         findings += [replace(finding, text=which + finding.text) for finding in found]
     findings.append(time_finding(resolved, candidate))
@@ -140,7 +140,7 @@ def noise_line(output: str, given: Any, new: Mapping[str, float]) -> str:
 def time_finding(resolved: ResolvedStudy, candidate: CandidateModel) -> Finding:
     """Estimate the run time from that of one chunk of the filter."""
     target = BatchTarget(
-        candidate.problem, resolved.solver, resolved.training, resolved.sampler.particles, default_executor()
+        candidate.problem, candidate.solver, resolved.training, resolved.sampler.particles, default_executor()
     )
     theta = np.asarray(target.sample_prior(jax.random.key(0), resolved.sampler.particles))
     began = clock.perf_counter()

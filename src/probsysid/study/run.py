@@ -281,7 +281,8 @@ class Log:
         """Log the study, the versions, the settings and the records."""
         self.note(f"{resolved.title}: {resolved.path}")
         self.note(", ".join(f"{name} {number}" for name, number in versions().items()))
-        self.note(f"{resolved.solver!r}; {resolved.sampler!r}; seed {resolved.study.seed}")
+        solvers = "; ".join(dict.fromkeys(repr(candidate.solver) for candidate in resolved.candidates))
+        self.note(f"{solvers}; {resolved.sampler!r}; seed {resolved.study.seed}")
         for item in resolved.measured:
             self.note(f"{item.record!r}")
             for text in item.notes:
@@ -304,7 +305,7 @@ def load_posteriors(out: Path) -> tuple[ResolvedStudy, dict[str, Any], list[Post
         posterior = Posterior.load(place / "posterior.nc")
         if set(posterior.values) != set(candidate.problem.space.names):
             raise InputError(f"{place / 'posterior.nc'} does not belong to {out / 'study.toml'}.")
-        solver = replace(resolved.solver, substeps=posterior.settings.substeps)
+        solver = replace(candidate.solver, substeps=posterior.settings.substeps)
         posteriors.append(replace(posterior, setup=Setup((candidate.problem, solver)), records=resolved.training))
     return resolved, tables, posteriors
 
