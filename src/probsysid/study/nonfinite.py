@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from probsysid.data.record import Record
-from probsysid.model.equations import Binary, Call, Equation, Minus, Node, Number, Symbol
+from probsysid.model.equations import Binary, Call, Equation, Minus, Node
 from probsysid.model.model_equations import ModelEquations
+from probsysid.study.expression_text import text_of
 
 
 def first_failure(
@@ -51,7 +52,7 @@ def _first_bad(formulas: ModelEquations, values: dict[str, float]) -> str:
             for node in _inside_out(equation.tree):
                 value = float(Equation("", node).evaluate(known))
                 if not np.isfinite(value):
-                    return f"{_text(node)} in {label} is {value:g}{_given(node, known)}"
+                    return f"{text_of(node)} in {label} is {value:g}{_given(node, known)}"
             if label in formulas.let:
                 known[label] = float(equation.evaluate(known))
     return ""
@@ -74,20 +75,3 @@ def _inside_out(node: Node) -> Iterator[Node]:
 def _given(node: Node, values: Mapping[str, float]) -> str:
     names = Equation("", node).names
     return f" with {', '.join(f'{name} = {values[name]:.4g}' for name in names[:3])}" if names else ""
-
-
-def _text(node: Node) -> str:
-    """The expression as it may have been written."""
-    match node:
-        case Number(text=text):
-            return text
-        case Symbol(name=name):
-            return name
-        case Minus(part=part):
-            return f"-{_text(part)}"
-        case Call(function=name, arguments=arguments):
-            return f"{name}({', '.join(_text(a) for a in arguments)})"
-        case Binary(operator=operator, left=left, right=right):
-            sides = [f"({_text(side)})" if isinstance(side, Binary) else _text(side) for side in (left, right)]
-            return f" {operator} ".join(sides) if operator in "+-" else operator.join(sides)
-    raise AssertionError(node)
