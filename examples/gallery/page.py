@@ -21,7 +21,7 @@ HEAD = """\
 Ten systems, each simulated by a script independent of the package, with noise, and found again by a study. Take the
 study closest to your system and replace the data file and the priors.
 
-`python examples/gallery/page.py FOLDER` writes data, studies and reports, and this page; it goes on where it was stopped.
+`python examples/gallery/page.py FOLDER` writes data, studies, reports and this page, and goes on where it was stopped.
 
 | system | constants within one posterior sd of the truth, worst distance | fit on test data | verdict |
 |---|---|---|---|
