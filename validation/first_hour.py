@@ -25,8 +25,8 @@ WIDTH = 110
 HEAD = """\
 # The first hour
 
-Four systems from a csv or mat file to a report, with nothing but the command line: what is typed, what is said, and how
-long it takes. `python -m validation.first_hour` runs it again and writes this page.
+From a csv or mat file to a report, with nothing but the command line: what is typed, what is said, and how long it
+takes. `python -m validation.first_hour` runs it again and writes this page.
 
 {machine}
 

@@ -35,6 +35,10 @@ def test_pharmacokinetics_are_no_oscillator(tmp_path: Path) -> None:
     assert resolved.training[0].inputs["dose"][0] == pytest.approx(200 / 3600)  # seconds are the unit of time
     assert resolved.training[0].intersample == {"dose": "zoh"}
     assert "a dose and a concentration" in said
+    # priors from the gain and the time constant that are seen: half their standard deviation is a factor of two
+    clearance, volume = 200 / 3600, 200 / 3600 / 0.15 * 3600
+    for name, value in (("CL", clearance), ("V", volume)):
+        assert abs(float(resolved.candidates[0].problem.priors[name].loc) - np.log(value)) < 0.7
 
 
 def test_an_input_is_not_proposed_as_output_and_runs_are_told_apart(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from probsysid.data.readers import Table
 from probsysid.study.catalogue import ParameterHint
 from probsysid.study.columns import Columns
+from probsysid.study.first_look import FirstLook
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,9 @@ class Scales:
         return float(hint.factor * self.force**a * self.length**b * self.time**c)
 
 
-def data_scales(table: Table, columns: Columns, time: np.ndarray, constant: float | None = None) -> Scales:
-    """Standard deviations, and a time: `constant` if known, else that per radian at the output's strongest line."""
+def data_scales(table: Table, columns: Columns, time: np.ndarray, lag: FirstLook | None = None) -> Scales:
+    """Standard deviations, and the time per radian at the first output's strongest line; where the response is a lag,
+    its gain and its time constant."""
     duration = float(time[-1] - time[0]) or 1.0
     force = max((spread(columns.numbers(table, name)) for name in columns.inputs.values()), default=1.0)
     if not columns.outputs:
@@ -32,7 +34,9 @@ def data_scales(table: Table, columns: Columns, time: np.ndarray, constant: floa
     quantity, column = next(iter(columns.outputs.items()))
     values = columns.numbers(table, column)
     period = duration / max(_strongest_line(values[np.isfinite(values)]), 1.0)
-    radian = period / (2 * np.pi) if constant is None else constant
+    if lag is not None and np.isfinite(lag.gain) and lag.gain != 0:
+        return Scales(force, abs(lag.gain) * force, lag.time)
+    radian = period / (2 * np.pi) if lag is None else lag.time
     power = 2 if quantity.startswith("acceleration") else 1 if quantity.startswith("velocity") else 0
     return Scales(force, spread(values) * radian**power, radian)
 

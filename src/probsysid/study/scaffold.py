@@ -69,8 +69,8 @@ def new_study(
     if encoding:
         remarks.append(f"the file is not UTF-8; it is read as {encoding}.")
     time = times(table, columns, remarks)
-    lag = seen is not None and not seen.oscillates
-    scales = data_scales(table, columns, time, seen.time if seen is not None and lag else None)
+    lag = seen if seen is not None and not seen.oscillates else None
+    scales = data_scales(table, columns, time, lag)
     file = os.path.relpath(data.absolute(), path.absolute().parent)
     sections = [
         _head(path.stem),
