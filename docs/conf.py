@@ -40,6 +40,7 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_param = False  # would repeat one text for each of several names
+napoleon_attr_annotations = False  # names of axes, `*_shape particle`, are no emphasis
 
 # Nothing is loaded from elsewhere: system fonts, no icons, mathematics as MathML
 html_theme = "furo"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.parallel.threads import Threads
     from probsysid.posterior.map import find_map
     from probsysid.posterior.posterior import Posterior
+    from probsysid.posterior.prior_from import prior_from
     from probsysid.smc.options import Sampler
 
 LATE = {
@@ -63,6 +64,7 @@ LATE = {
     "dist": "dist",
     "find_map": "posterior.map",
     "identify": "inference.identify",
+    "prior_from": "posterior.prior_from",
     "solve": "inference.solve",
 }
 """Public names, with the modules that define them."""
@@ -97,6 +99,7 @@ __all__ = [
     "dist",
     "find_map",
     "identify",
+    "prior_from",
     "solve",
 ]
 

@@ -38,7 +38,7 @@ def test_the_first_screen_has_three_verdicts(posterior: ps.Posterior) -> None:
     assert [light.subject for light in found.lights] == ["integration", "sampling", "model"]
     assert found.lights[2].light == "doubtful"
     assert found.lights[2].sentence == "the residuals are not white. 1 more below."
-    assert list(found.problems) == ["lag: the noise is given too low", "lag: a free run failed"]
+    assert list(found.problems) == ["the noise is given too low", "a free run failed"]
     single = replace(view, posterior=replace(posterior, doubts=("a doubt.",)), problems=["a doubt"])
     assert not sections.summary(Content("lag", [], [single])).problems
 

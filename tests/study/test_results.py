@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from probsysid.posterior.diagnostics.sampling_check import LaplaceCheck
+from probsysid.report import sections
 from probsysid.study import run
 from probsysid.study.results import CandidateResult, comparison
 from tests.study.shell import call
-from tests.study.small import fitted, write_study
+from tests.study.small import STUDY, fitted, loaded, write_study
 
 
 def results(*changes: dict[str, float | bool]) -> list[CandidateResult]:
@@ -110,3 +112,33 @@ def test_approximations_are_compared_without_probabilities() -> None:
     table = comparison([replace(sampled[0], posterior=approximate), sampled[1]])
     assert list(table["sampling"]) == ["trusted", "Laplace approximation"]
     assert table["probability"].isna().all()
+
+
+def test_models_are_compared_by_their_errors_on_test_data_too() -> None:
+    _, _, (with_runs,) = loaded()
+    other = replace(with_runs, candidate=replace(with_runs.candidate, name="without"), runs=[])
+    table = comparison([with_runs, other])
+    (run,) = with_runs.runs
+    expected = run.scores()["test"]["level"]["rmse"]
+    assert table.loc[with_runs.candidate.name, "test rmse of level"] == pytest.approx(expected)
+    assert np.isnan(table.loc["without", "test rmse of level"])
+    part = run.part("test")
+    assert part is not None
+    twice = comparison([replace(with_runs, runs=[run, run]), other])
+    assert twice.loc[with_runs.candidate.name, "test rmse of level"] == pytest.approx(expected)
+    shown = sections.comparison(table)
+    assert shown.head[-1] == "test rmse of level" and [row[-1] for row in shown.rows].count("") == 1
+
+
+def test_each_model_may_have_a_solver_of_its_own(tmp_path: Path) -> None:
+    common = "[solver]\nsubsteps = 2\nsmoothness = 3\n"
+    two = STUDY.replace("[model]\n", "[[model]]\n") + common
+    own = two.replace('level = "h"\n', 'level = "h"\n\n[model.solver]\nsubsteps = 4\n', 1)
+    resolved, _ = run.load_study(write_study(tmp_path, own))
+    (candidate,) = resolved.candidates
+    assert (candidate.solver.substeps, candidate.solver.smoothness) == (4, 3)
+    wrong = write_study(tmp_path, own.replace("substeps = 4", "substeps = 0"))
+    answer = call("check", wrong)
+    assert answer.exit_code == 2 and "model.solver" in answer.stderr
+    changed = call("check", write_study(tmp_path, own.replace("substeps = 4", "substep = 4")))
+    assert changed.exit_code == 2 and "did you mean `substeps`" in changed.stderr

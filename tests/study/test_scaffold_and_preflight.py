@@ -9,7 +9,8 @@ import scipy.io
 
 import probsysid as ps
 from probsysid.study.catalogue import ENTRIES, NAMES, look_up
-from probsysid.study.preflight import PriorSimulation, data_findings, prior_findings, step_findings
+from probsysid.study.preflight import data_findings
+from probsysid.study.prior_simulation import PriorSimulation, prior_findings, step_findings
 from probsysid.study.run import load_study
 from tests.study.shell import call
 from tests.study.small import write_study
@@ -121,10 +122,14 @@ def test_decimal_commas_and_an_old_encoding(tmp_path: Path) -> None:
 
 def test_without_time_or_names(tmp_path: Path) -> None:
     scipy.io.savemat(tmp_path / "d.mat", {"u": np.random.default_rng(0).standard_normal(50), "y": np.arange(50.0)})
-    result = call("new", tmp_path / "s", "--model", "duffing", "--data", tmp_path / "d.mat")
-    assert result.exit_code == 0, result.stderr
-    assert "no time column was found: dt = 1.0 stands in" in result.stdout
-    load_study(tmp_path / "s.toml")
+    arguments = ["new", tmp_path / "s", "--model", "duffing", "--data", tmp_path / "d.mat"]
+    result = call(*arguments)
+    assert result.exit_code == 2 and "no variable has sample times; give the step in seconds" in result.stderr
+    for option, value in (("--dt", "0.002"), ("--fs", "500")):
+        (tmp_path / "s.toml").unlink(missing_ok=True)
+        assert call(*arguments, option, value).exit_code == 0
+        resolved, _ = load_study(tmp_path / "s.toml")
+        assert resolved.measured[0].record.dt == 0.002
 
 
 @pytest.mark.parametrize(

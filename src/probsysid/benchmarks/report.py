@@ -8,7 +8,11 @@ import rich.table
 from probsysid.benchmarks.run import Outcome
 from probsysid.benchmarks.table import evidence_table, parameter_table, score_table
 from probsysid.report.html.rendering import render_page
+from probsysid.report.page import posterior_content, render
 from probsysid.report.views import Drawing, PagePart, PageSection, Table, TitledTable
+
+DRAWS = 64
+"""Free runs on the training record."""
 
 CAPTIONS = {
     "marginals": "Prior and posterior: histograms and densities.",
@@ -32,19 +36,22 @@ def write_report(outcome: Outcome, images: Mapping[str, bytes], path: Path) -> N
 
 
 def page(outcome: Outcome, images: Mapping[str, bytes]) -> str:
-    """The page as HTML."""
+    """The page as HTML: that of any posterior, with the scores after its first section and the figures at its end."""
     context = outcome.context
     about = "; ".join(sorted({limit.about for limit in context.limits.values()}))
     evidence, solver = as_part(evidence_table([outcome])), PagePart("solver", context.settings["solver"])
     drawings = [Drawing(caption(name), png) for name, png in images.items()]
     sections = [
         PageSection("scores", "Prediction", [as_part(score_table([outcome])), PagePart("remark", f"Limit: {about}.")]),
-        PageSection("parameters", "Parameters", [as_part(parameter_table(outcome))]),
+        PageSection("published", "Against published values", [as_part(parameter_table(outcome))]),
         PageSection("run", "Run", [evidence, solver]),
         PageSection("figures", "Figures", [PagePart("pictures", drawings)]),
     ]
     footer = f"probsysid {context.version}, {context.date}, {context.machine}."
-    return render_page(outcome.study.title, outcome.study.equation, sections, footer)
+    if not outcome.posterior.records:  # as read from a folder without its data
+        return render_page(outcome.study.title, outcome.study.equation, sections, footer)
+    content = posterior_content(outcome.posterior, title=outcome.study.title, draws=DRAWS)
+    return render(content, sections, outcome.study.equation, footer)
 
 
 def as_part(shown: rich.table.Table) -> PagePart:

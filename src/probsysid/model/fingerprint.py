@@ -22,7 +22,16 @@ def describe_prior(prior: dist.Distribution) -> str:
         base is not None and type(prior).__name__.endswith("TruncatedDistribution")
     ):
         arguments.insert(0, describe_prior(base))
+    if type(prior) is dist.TransformedDistribution:
+        arguments.append(f"support={_support(prior.support)}")
     return f"{type(prior).__name__}({', '.join(arguments)})"
+
+
+def _support(support: Any) -> str:
+    """`Positive(lower_bound=0.0)`; of several numbers one after the other, as those of `prior_from`."""
+    support = getattr(support, "base_constraint", support)
+    parts = getattr(support, "cseq", None)
+    return str(support) if parts is None else f"[{', '.join(map(str, parts))}]"
 
 
 def _derived(prior: dist.Distribution, name: str) -> bool:

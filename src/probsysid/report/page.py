@@ -1,6 +1,7 @@
 """The report: one self-contained HTML page, assembled from its sections and written to a file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from probsysid.report.views import Content, DataView, ModelView, PagePart, PageS
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
+
+STATE_SAMPLES = 20_000
+"""Smoothing keeps one matrix per sample and draw: of long records only the first samples are smoothed."""
 
 
 def write_page(path: Path, content: Content) -> None:
@@ -36,7 +40,8 @@ def posterior_content(posterior: "Posterior", *, title: str | None = None, draws
     data, states, runs = [], {}, []
     for index, record in enumerate(posterior.records):
         called, whole = record_name(record, index), slice(0, record.samples)
-        states[index] = posterior.states(index, draws=20)
+        cut = tuple(r[: min(r.samples, STATE_SAMPLES)] for r in posterior.records)
+        states[index] = replace(posterior, records=cut).states(index, draws=20)
         simulation = posterior.simulate(
             record, experiment=index, process_noise=False, particles=min(draws, len(posterior.weights))
         )
@@ -68,15 +73,15 @@ def _untrusted(posterior: "Posterior") -> tuple[str, ...]:
     return () if trusted else (posterior.sampling_verdict,)
 
 
-def render(content: Content) -> str:
-    """The whole page as text."""
+def render(content: Content, extra: Sequence[PageSection] = (), subtitle: str = "", footer: str = "") -> str:
+    """The whole page as text; `extra` sections follow the first one, `subtitle` and `footer` replace the usual ones."""
     figures = InteractiveFigures()
-    first = content.models[0].posterior.settings
+    first, found = content.models[0].posterior.settings, list(_sections(content, figures))
     return render_page(
         content.title,
-        f"Identified {first.created.replace('T', ' at ')} with probsysid {first.version}",
-        list(_sections(content, figures)),
-        f"Made by probsysid {__version__}. This page needs no network and no other file.",
+        subtitle or f"Identified {first.created.replace('T', ' at ')} with probsysid {first.version}",
+        [found[0], *extra, *found[1:]],
+        footer or f"Made by probsysid {__version__}. This page needs no network and no other file.",
         figures,
     )
 

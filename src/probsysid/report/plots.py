@@ -18,6 +18,7 @@ from probsysid.report.html.formatting import labelled
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
+    from probsysid.report.interactive import InteractiveFigure
 
 MOST_IN_CORNER = 8
 """Quantities that a corner plot shows unless they are named: more are too small to read."""
@@ -66,3 +67,17 @@ class PosteriorPlots:
             raise InputError("the posterior has no training record; name a record to compare with.")
         chosen = self.posterior.records[0] if record is None else record
         return plot_fit(self.posterior.simulate(chosen), path, output=output)
+
+    def interactive_fit(self, record: Record | None = None, *, output: str | None = None) -> "InteractiveFigure":
+        """The same to zoom into, in notebooks or, by its `save`, as a page."""
+        from probsysid.report.interactive import interactive_fit  # Bokeh takes long to import
+
+        if record is None and not self.posterior.records:
+            raise InputError("the posterior has no training record; name a record to compare with.")
+        return interactive_fit(self.posterior, self.posterior.records[0] if record is None else record, output)
+
+    def interactive_states(self, record: int = 0, *, draws: int = 20) -> "InteractiveFigure":
+        """Smoothed states on a training record, to zoom into."""
+        from probsysid.report.interactive import interactive_states
+
+        return interactive_states(self.posterior, record, draws)

@@ -22,6 +22,7 @@ from probsysid.report.html.rendering import InteractiveFigures
 from probsysid.report.html.residuals import residual_figures
 from probsysid.report.html.sampling import sampling_figure
 from probsysid.report.html.series import data_figure, fit_figure, states_figure
+from probsysid.report.precision import in_words
 from probsysid.report.views import (
     Content,
     DataView,
@@ -88,15 +89,28 @@ def summary(content: Content) -> Summary:
         best=best.name,
         tiles=tiles[:MOST_TILES],
         parameters=parameter_table(best),
+        precision=in_words(posterior.table(), [name for name in ordered(best) if _parameter(name) in best.parameters]),
         identifiability=posterior.identifiability.sentences,
         lights=lights,
         problems=[
-            f"{model.name}: {text}"
+            f"{model.name}: {text}" if len(content.models) > 1 else text
             for model in content.models
             for text in model.problems
             if model is not best or not any(sentence.startswith(f"{text}.") for sentence in said)
         ],
+        picture=_first_run(best),
     )
+
+
+def _first_run(model: ModelView) -> Drawing | None:
+    """The free run that is tested, or else the first one."""
+    from probsysid.report.figures.prediction import plot_fit
+
+    scored = [run for run in model.runs if run.simulation.scored]
+    if not scored:
+        return None
+    run = next((run for run in scored if run.test is not None), scored[0])
+    return drawing(lambda: plot_fit(run.simulation), f"Free run and its error, {run.name}")
 
 
 def _error(value: float) -> str:
@@ -104,7 +118,8 @@ def _error(value: float) -> str:
 
 
 def comparison(frame: pd.DataFrame) -> Table:
-    """Models by evidence, the best first."""
+    """Models by evidence, the best first, with their errors in free run on test ranges."""
+    errors = [column for column in frame if column.startswith("test rmse of ")]
     rows = [
         [
             name,
@@ -112,11 +127,12 @@ def comparison(frame: pd.DataFrame) -> Table:
             f"{row.below_best:.2f}",
             _probability(row.probability),
             row["sampling"],
+            *(plain(row[column]) if np.isfinite(row[column]) else "" for column in errors),
         ]
         for name, row in frame.iterrows()
     ]
-    header = ["model", "log evidence", "below the best", "probability", "sampling"]
-    return Table(rows, header, numeric=(1, 2, 3), best=True)
+    header = ["model", "log evidence", "below the best", "probability", "sampling", *errors]
+    return Table(rows, header, numeric=(1, 2, 3, *range(5, len(header))), best=True)
 
 
 def _probability(value: float) -> str:

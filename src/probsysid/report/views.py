@@ -165,12 +165,16 @@ class Summary:
     tiles: Sequence[tuple[str, str]]
     """Value and label."""
     parameters: ParameterTable
+    precision: Sequence[str]
+    """How well each constant is known, in sentences without a full stop."""
     identifiability: Sequence[str]
     """Formulas that are known while the parameters in them are not."""
     lights: Sequence[Verdict]
     """On integration, sampling and model."""
     problems: Sequence[str]
     """What else is to be known, in sentences without a full stop."""
+    picture: Drawing | None = None
+    """The first free run and its error."""
 
 
 @dataclass(frozen=True)

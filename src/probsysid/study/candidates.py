@@ -43,6 +43,7 @@ class CandidateModel:
     model: Model
     parameters: Mapping[str, ParameterSection]
     problem: Problem
+    solver: Solver
 
     @property
     def descriptions(self) -> dict[str, str]:
@@ -171,7 +172,7 @@ def make_candidate(
     problem = Problem.make(model, priors, noise, initials, forces, _values(varies), latent)
     assert problem.space is not None  # built on first use: its errors belong here
     solver.ode_filter(problem.model, None)
-    return CandidateModel(section.name or section.catalogue or "model", equations, problem.model, own, problem)
+    return CandidateModel(section.name or section.catalogue or "model", equations, problem.model, own, problem, solver)
 
 
 def _units(study: Study, equations: ModelEquations, parameters: Mapping[str, ParameterSection]) -> dict[str, str]:

@@ -146,6 +146,54 @@ ENTRIES: dict[str, CatalogueModel] = {
         },
         {"angle": "rad", "rate": "rad/s"},
     ),
+    "free-pendulum": CatalogueModel(
+        "pendulum that swings freely",
+        {"theta": 2},
+        {"theta": "-2*d*dtheta - omega**2*sin(theta)"},
+        {"angle": "theta", "rate": "dtheta"},
+        {},
+        {
+            "omega": ParameterHint("rad/s", "natural frequency of small swings", (0, 0, -1)),
+            "d": ParameterHint("1/s", "decay rate", (0, 0, -1), 0.05),
+        },
+        {"angle": "rad", "rate": "rad/s"},
+    ),
+    "first-order-lag": CatalogueModel(
+        "first-order lag",
+        {"x": 1},
+        {"x": "(gain*drive - x)/T"},
+        {"response": "x"},
+        {"drive": ""},
+        {
+            "gain": ParameterHint("", "response per drive in the steady state", (-1, 1, 0), signed=True),
+            "T": ParameterHint("s", "time constant", (0, 0, 1)),
+        },
+    ),
+    "motor": CatalogueModel(
+        "motor with viscous and dry friction",
+        {"speed": 1},
+        {"speed": "k*current - a*speed - f*sign(speed)"},
+        {"speed": "speed"},
+        {"current": "A"},
+        {
+            "k": ParameterHint("rad/s^2/A", "torque constant over inertia", (-1, 1, -1)),
+            "a": ParameterHint("1/s", "viscous friction over inertia", (0, 0, -1), 0.3),
+            "f": ParameterHint("rad/s^2", "dry friction over inertia", (0, 1, -1), 0.1),
+        },
+        {"speed": "rad/s"},
+    ),
+    "one-compartment": CatalogueModel(
+        "one compartment with first-order elimination",
+        {"conc": 1},
+        {"conc": "(dose - CL*conc)/V"},
+        {"concentration": "conc"},
+        {"dose": "mg/s"},
+        {
+            "CL": ParameterHint("L/s", "clearance", (1, -1, 0)),
+            "V": ParameterHint("L", "volume of distribution", (1, -1, 1)),
+        },
+        {"concentration": "mg/L"},
+    ),
     "van-der-pol": CatalogueModel(
         "Van der Pol oscillator",
         {"x": 2},
@@ -179,7 +227,7 @@ ENTRIES: dict[str, CatalogueModel] = {
             "h1": "-k1*sqrt(max(h1, 1e-6)) + k4*flow",
             "h2": "k2*sqrt(max(h1, 1e-6)) - k3*sqrt(max(h2, 1e-6))",
         },
-        {"upper_level": "h1", "level": "h2"},
+        {"level": "h2", "upper_level": "h1"},
         {"flow": "V"},
         {
             "k1": ParameterHint("", "outflow of the upper tank", (0, 0.5, -1)),

@@ -32,6 +32,17 @@ UNTRUSTED = 4
 
 StudyPath = Annotated[Path, typer.Argument(help="The study file.", metavar="STUDY.toml", show_default=False)]
 
+StepOption = Annotated[float | None, typer.Option("--dt", help="Seconds per sample.", show_default=False)]
+RateOption = Annotated[float | None, typer.Option("--fs", help="Samples per second.", show_default=False)]
+TimeOption = Annotated[str | None, typer.Option("--time", help="The column of sample times.", show_default=False)]
+InputOption = Annotated[
+    list[str] | None, typer.Option("--input", help="A column that drives, or NAME=COLUMN; none.", show_default=False)
+]
+OutputOption = Annotated[
+    list[str] | None, typer.Option("--output", help="A column that is measured, or NAME=COLUMN.", show_default=False)
+]
+UnitOption = Annotated[list[str] | None, typer.Option("--unit", help="COLUMN=UNIT, such as x=mm.", show_default=False)]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
@@ -186,18 +197,27 @@ def new(
         ),
     ] = None,
     masses: Annotated[int | None, typer.Option(help="How many, for mdof-chain.", show_default=False)] = None,
+    dt: StepOption = None,
+    fs: RateOption = None,
+    time: TimeOption = None,
+    inputs: InputOption = None,
+    outputs: OutputOption = None,
+    units: UnitOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take all guesses without asking.")] = False,
 ) -> None:
     """Write a commented study file to start from.
 
-    Columns are guessed from their names and first priors from the scales of the data: look at both, then run
-    **probsysid check NAME.toml**.
+    What is not given is guessed from names, units and values, and asked for on a terminal; every guess has its reason.
+    First priors come from the scales of the data.  Look at both, then run **probsysid check NAME.toml**.
 
-    Models: linear-sdof, duffing, duffing-asymmetric, coulomb, bouc-wen, emps, pendulum, van-der-pol, lotka-volterra,
-    cascaded-tanks, mdof-chain.
+    Models: linear-sdof, duffing, duffing-asymmetric, coulomb, bouc-wen, emps, motor, pendulum, free-pendulum,
+    van-der-pol, lotka-volterra, first-order-lag, one-compartment, cascaded-tanks, mdof-chain.
 
-    Example: **probsysid new oscillator --model duffing --data measurement.csv**
+    Examples: **probsysid new oscillator --model duffing --data measurement.csv**,
+    **probsysid new drive --data log.csv --fs 1000 --input "current=iq [A]" --output "speed [rpm]"**
     """
     from probsysid.study import output_folder
+    from probsysid.study.choices import parse_choices
     from probsysid.study.scaffold import new_study
 
     restore_after_importing()
@@ -207,7 +227,11 @@ def new(
     output_folder.check_file(path)
     if path.exists():
         raise InputError(f"{path} exists already; choose another name.")
-    text, remarks = new_study(path, data, model, masses)
+    options = (dt, fs, time, inputs or (), outputs or (), units or ())
+    asks = sys.stdin.isatty() and sys.stderr.isatty() and not yes
+    text, remarks = new_study(
+        path, data, model, masses, lambda table: parse_choices(table, *options), _question if asks else None
+    )
     path.write_text(text, encoding="utf-8")
     for remark in remarks:
         typer.echo(f"- {remark}")
@@ -242,18 +266,23 @@ def check(
     if picture.suffix.lower() not in PICTURES:
         raise InputError(f"{picture} is no picture that can be drawn; its name may end in {', '.join(PICTURES)}.")
     console = Console()
-    worst = False
+    worst = blocked = False
     for candidate in resolved.candidates:
         findings, simulations = preflight(resolved, candidate, draws, seed)
         console.print(f"[bold]{escape(candidate.name)}[/bold]")
         for finding in findings:
             mark = "[yellow]look[/yellow]" if finding.warning else "[green]  ok[/green]"
             console.print(f"  {mark}  {escape(finding.text)}", soft_wrap=True, highlight=False)
-            worst = worst or finding.warning
+            worst, blocked = worst or finding.warning, blocked or finding.blocking
         several = len(resolved.candidates) > 1
         path = picture.with_name(f"{picture.stem}-{candidate.name}{picture.suffix}") if several else picture
         draw_prior(candidate, simulations, path)
         console.print(f"  prior simulations and data: {escape(str(path))}", soft_wrap=True, highlight=False)
+    if blocked:
+        typer.echo(
+            f"Mend this first: a fit would fail or say nothing.  Then again: probsysid check {shlex.quote(str(study))}"
+        )
+        return
     text = "There are things to look at; if they are as you want them," if worst else "All is well;"
     typer.echo(f"{text} run: probsysid fit {shlex.quote(str(study))}")
 
@@ -290,6 +319,10 @@ def default_folder(study: Path) -> Path:
 def _ask(question: str) -> bool:
     """Ask on a terminal; without one the answer is no."""
     return sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True)
+
+
+def _question(text: str, proposed: str) -> str:
+    return str(typer.prompt(text, default=proposed or None, err=True))
 
 
 def _say(text: str) -> None:
@@ -349,14 +382,20 @@ def show_results(results: "list[CandidateResult]") -> None:
                     fit = f"rmse {values['rmse']:.4g}, fit {values['fit_percent']:.1f} %, "
                     fit += f"{100 * values['coverage']:.0f} % in the 90 % band"
                     typer.echo(f"{output} on {run.measured.name} ({which}), free run: {fit}")
+        if result.watch is not None:
+            typer.echo(f"time: {result.watch}")
         for problem in result.problems:
             typer.echo(f"look: {problem}")
     if len(results) > 1:
         table = Table(title="models by evidence", title_justify="left")
-        for column in ("", "log evidence", "error", "below the best", "probability", "sampling"):
-            table.add_column(column, justify="right" if column else "left")
-        for name, row in comparison(results).iterrows():
+        frame = comparison(results)
+        errors = [column for column in frame if column.startswith("test rmse of ")]
+        for column in ("", "log evidence", "error", "below the best", "probability", "sampling", *errors):
+            table.add_column(escape(column), justify="right" if column else "left")
+        for name, row in frame.iterrows():
             numbers = [f"{row[key]:.2f}" for key in ("log_evidence", "error", "below_best")]
             probability = "not known" if math.isnan(row["probability"]) else f"{row['probability']:.3g}"
-            table.add_row(escape(str(name)), *numbers, probability, row["sampling"])
+            numbers += [probability, row["sampling"]]
+            numbers += ["" if math.isnan(row[column]) else f"{row[column]:.4g}" for column in errors]
+            table.add_row(escape(str(name)), *numbers)
         console.print(table)

@@ -6,7 +6,8 @@ import numpy as np
 
 from probsysid.data.readers import Table
 from probsysid.study.catalogue import ParameterHint
-from probsysid.study.columns import Columns, numbers
+from probsysid.study.columns import Columns
+from probsysid.study.first_look import FirstLook
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,19 @@ class Scales:
         return float(hint.factor * self.force**a * self.length**b * self.time**c)
 
 
-def data_scales(table: Table, columns: Columns, time: np.ndarray) -> Scales:
-    """Standard deviations, and the time per radian at the strongest frequency of the first output."""
+def data_scales(table: Table, columns: Columns, time: np.ndarray, lag: FirstLook | None = None) -> Scales:
+    """Standard deviations, and the time per radian at the first output's strongest line; where the response is a lag,
+    its gain and its time constant."""
     duration = float(time[-1] - time[0]) or 1.0
-    force = max((spread(numbers(table, name)) for name in columns.inputs.values()), default=1.0)
+    force = max((spread(columns.numbers(table, name)) for name in columns.inputs.values()), default=1.0)
     if not columns.outputs:
         return Scales(force, 1.0, duration / 20)
     quantity, column = next(iter(columns.outputs.items()))
-    values = numbers(table, column)
+    values = columns.numbers(table, column)
     period = duration / max(_strongest_line(values[np.isfinite(values)]), 1.0)
-    radian = period / (2 * np.pi)
+    if lag is not None and np.isfinite(lag.gain) and lag.gain != 0:
+        return Scales(force, abs(lag.gain) * force, lag.time)
+    radian = period / (2 * np.pi) if lag is None else lag.time
     power = 2 if quantity.startswith("acceleration") else 1 if quantity.startswith("velocity") else 0
     return Scales(force, spread(values) * radian**power, radian)
 

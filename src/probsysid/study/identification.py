@@ -1,5 +1,6 @@
 """Identify the models of a study: one after the other, or as whole runs on the workers of a cluster."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from probsysid.posterior.settings import Setup
 from probsysid.smc.options import Sampler
 from probsysid.study.candidates import CandidateModel
 from probsysid.study.resolve import ResolvedStudy
+from probsysid.study.stopwatch import CourseOfRun
 
 if TYPE_CHECKING:
     from probsysid.study.run import Log
@@ -65,14 +67,16 @@ def _identify(resolved: ResolvedStudy, candidate: CandidateModel, course: Course
     resuming = checkpoint.exists()
     if resuming:
         log.note(f"going on from {checkpoint}")
+    samples = sum(record.samples for record in resolved.training)
+    quiet = not course.progress
+    clock = CourseOfRun(samples, log.note if quiet else log.tell, often=not sys.stderr.isatty(), also=course.notice)
     try:
-        posterior = _posterior(
-            _Run.of(resolved, candidate), course.executor, course.progress, checkpoint, course.notice
-        )
+        posterior = _posterior(_Run.of(resolved, candidate), course.executor, course.progress, checkpoint, clock)
     except InputError as error:
         if not resuming:
             raise
         raise InputError(f"{error} To start anew, write --overwrite in place of --resume.") from None
+    clock.close(log.watch(candidate.name))
     log.note(_course_of(posterior))
     return posterior
 
@@ -95,7 +99,7 @@ class _Run(NamedTuple):
     def of(cls, resolved: ResolvedStudy, candidate: CandidateModel) -> "_Run":
         study = resolved.study
         return cls(
-            candidate.problem, resolved.training, resolved.solver, resolved.sampler, study.sampler.method, study.seed
+            candidate.problem, resolved.training, candidate.solver, resolved.sampler, study.sampler.method, study.seed
         )
 
     def fingerprint(self) -> str:
@@ -188,5 +192,5 @@ def _complete(resolved: ResolvedStudy, candidate: CandidateModel, course: Course
 
 def _with_setup(posterior: Posterior, resolved: ResolvedStudy, candidate: CandidateModel) -> Posterior:
     """The posterior with the study's own model and records."""
-    solver = replace(resolved.solver, substeps=posterior.settings.substeps)
+    solver = replace(candidate.solver, substeps=posterior.settings.substeps)
     return replace(posterior, setup=Setup((candidate.problem, solver)), records=resolved.training)

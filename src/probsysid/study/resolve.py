@@ -15,7 +15,7 @@ from probsysid.study.candidates import CandidateModel, make_candidate, parse_mod
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.name_checks import check_use, model_key
 from probsysid.study.records import StudyRecord, read_records
-from probsysid.study.schema import SamplerSection, SolverSection, Study
+from probsysid.study.schema import ModelSection, SamplerSection, SolverSection, Study
 
 Options = TypeVar("Options", Solver, Sampler)
 
@@ -28,7 +28,6 @@ class ResolvedStudy:
     study: Study
     measured: tuple[StudyRecord, ...]
     candidates: tuple[CandidateModel, ...]
-    solver: Solver
     sampler: Sampler
 
     @property
@@ -60,11 +59,20 @@ def resolve_study(study: Study, path: Path) -> ResolvedStudy:
     candidates = []
     for parsed in models:
         try:
-            candidates.append(make_candidate(study, parsed, solver, trained, training))
+            own = _own_solver(mistakes, study, parsed.section, solver)
+            candidates.append(make_candidate(study, parsed, own, trained, training))
         except InputError as error:
             mistakes.add(model_key(study, parsed.section), error)
     mistakes.stop()
-    return ResolvedStudy(path, study, tuple(records), tuple(candidates), solver, sampler)
+    return ResolvedStudy(path, study, tuple(records), tuple(candidates), sampler)
+
+
+def _own_solver(mistakes: Mistakes, study: Study, section: ModelSection, common: Solver) -> Solver:
+    """The solver of a model: what its own section says, and for the rest that of the study."""
+    if section.solver is None:
+        return common
+    own = {name: getattr(section.solver, name) for name in section.solver.model_fields_set}
+    return _options(mistakes, f"{model_key(study, section)}.solver", study.solver.model_copy(update=own), Solver)
 
 
 def _options(mistakes: Mistakes, key: str, section: SolverSection | SamplerSection, kind: type[Options]) -> Options:

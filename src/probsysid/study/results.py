@@ -19,6 +19,7 @@ from probsysid.study.candidates import CandidateModel
 from probsysid.study.freerun import FreeRun
 from probsysid.study.records import StudyRecord
 from probsysid.study.resolve import ResolvedStudy
+from probsysid.study.stopwatch import Stopwatch
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "numpyro", "pandas", "xarray", "bokeh", "matplotlib")
 
@@ -34,6 +35,8 @@ class CandidateResult:
     runs: list[FreeRun]
     problems: tuple[str, ...] = ()
     """Sentences about what failed or is doubtful."""
+    watch: Stopwatch | None = None
+    """Where the time of the run went; None for results that are read again."""
 
     @property
     def trusted(self) -> bool:
@@ -84,9 +87,32 @@ def comparison(results: Sequence[CandidateResult]) -> pd.DataFrame:
             "probability": normalise(evidence) if known else np.full(len(results), np.nan),
             "trusted": trusted,
             "sampling": [r.status for r in results],
+            **_test_errors(results),
         },
         index=pd.Index([r.candidate.name for r in results], name="model"),
     ).sort_values("log_evidence", ascending=False)
+
+
+def _test_errors(results: Sequence[CandidateResult]) -> dict[str, list[float]]:
+    """`test rmse of OUTPUT` -> the error in free run over all test ranges, for each model; NaN where it has none."""
+    found: list[dict[str, list[tuple[int, float]]]] = []
+    for result in results:
+        errors: dict[str, list[tuple[int, float]]] = {}
+        for run in result.runs:
+            part = run.part("test")
+            for output, scores in run.scores().get("test", {}).items():
+                assert part is not None
+                count = int(np.sum(np.isfinite(part.record.outputs[output][part.skip :])))
+                errors.setdefault(output, []).append((count, scores["rmse"]))
+        found.append(errors)
+    outputs = dict.fromkeys(output for errors in found for output in errors)
+    return {f"test rmse of {output}": [_pooled(errors.get(output, [])) for errors in found] for output in outputs}
+
+
+def _pooled(errors: Sequence[tuple[int, float]]) -> float:
+    """Root of the mean square over records of different length."""
+    samples = sum(count for count, _ in errors)
+    return float(np.sqrt(sum(count * rmse**2 for count, rmse in errors) / samples)) if samples else float("nan")
 
 
 class RecordSummary(TypedDict):
@@ -107,6 +133,7 @@ class ModelSummary(TypedDict):
 
     parameters: dict[str, dict[str, object]]
     log_evidence: float
+    seconds: dict[str, float]
     log_evidence_error: float
     effective_particles: float
     scores: dict[str, object]
@@ -152,6 +179,7 @@ def _model_summary(result: CandidateResult) -> ModelSummary:
     return {
         "parameters": result.table().to_dict(orient="index"),
         "log_evidence": posterior.log_evidence,
+        "seconds": {} if result.watch is None else {"compiling": result.watch.compiling, **result.watch.seconds},
         "log_evidence_error": posterior.log_evidence_error,
         "effective_particles": posterior.ess,
         "scores": {run.measured.name: run.scores() for run in result.runs if run.scores()},

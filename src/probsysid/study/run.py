@@ -26,6 +26,7 @@ from probsysid.study.freerun import free_runs, smoothed
 from probsysid.study.identification import Course, identify_all
 from probsysid.study.resolve import ResolvedStudy, resolve_study
 from probsysid.study.results import CandidateResult, comparison, summary, versions
+from probsysid.study.stopwatch import Stopwatch
 from probsysid.study.study_file import read_toml, study_of
 from probsysid.study.toml_writer import to_toml
 
@@ -69,7 +70,7 @@ def fit(
     log.head(resolved)
     try:
         posteriors = identify_all(resolved, Course(left, log, progress, notice, executor))
-        results = [work_out(resolved, c, p, log.say) for c, p in zip(resolved.candidates, posteriors, strict=True)]
+        results = [_timed(resolved, *pair, log) for pair in zip(resolved.candidates, posteriors, strict=True)]
         between()
     except (SamplingError, InputError) as error:
         if fresh or isinstance(error, SamplingError):
@@ -85,6 +86,15 @@ def fit(
         shutil.copyfile(log.path, folder / "log.txt")
     shutil.rmtree(left, ignore_errors=True)
     return results
+
+
+def _timed(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Posterior, log: "Log") -> CandidateResult:
+    """`work_out`, with the time that went into everything."""
+    watch = log.watch(candidate.name)
+    with watch.phase("states and predictions"):
+        result = work_out(resolved, candidate, posterior, log.say)
+    log.note(f"{candidate.name}: {watch}")
+    return replace(result, watch=watch)
 
 
 def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Posterior, say: Say) -> CandidateResult:
@@ -246,6 +256,11 @@ class Log:
         self.path = path
         self._say = say
         self._between = between
+        self._watches: dict[str, Stopwatch] = {}
+
+    def watch(self, model: str) -> Stopwatch:
+        """The stopwatch of a model's run."""
+        return self._watches.setdefault(model, Stopwatch())
 
     def note(self, text: str) -> None:
         """Write a line to the file."""
@@ -266,7 +281,8 @@ class Log:
         """Log the study, the versions, the settings and the records."""
         self.note(f"{resolved.title}: {resolved.path}")
         self.note(", ".join(f"{name} {number}" for name, number in versions().items()))
-        self.note(f"{resolved.solver!r}; {resolved.sampler!r}; seed {resolved.study.seed}")
+        solvers = "; ".join(dict.fromkeys(repr(candidate.solver) for candidate in resolved.candidates))
+        self.note(f"{solvers}; {resolved.sampler!r}; seed {resolved.study.seed}")
         for item in resolved.measured:
             self.note(f"{item.record!r}")
             for text in item.notes:
@@ -289,7 +305,7 @@ def load_posteriors(out: Path) -> tuple[ResolvedStudy, dict[str, Any], list[Post
         posterior = Posterior.load(place / "posterior.nc")
         if set(posterior.values) != set(candidate.problem.space.names):
             raise InputError(f"{place / 'posterior.nc'} does not belong to {out / 'study.toml'}.")
-        solver = replace(resolved.solver, substeps=posterior.settings.substeps)
+        solver = replace(candidate.solver, substeps=posterior.settings.substeps)
         posteriors.append(replace(posterior, setup=Setup((candidate.problem, solver)), records=resolved.training))
     return resolved, tables, posteriors
 

@@ -1,6 +1,5 @@
 """The schema of a study file: its sections as pydantic models."""
 
-import keyword
 import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_args
@@ -12,149 +11,34 @@ from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_real, is_whole
 from probsysid.data.intersample import Word
 from probsysid.data.readers.sample_times import SECONDS
-from probsysid.model.equations import CONSTANTS, FUNCTIONS, Equation, EquationError, parse
 from probsysid.model.model import MAX_ORDER
 from probsysid.model.noise import Noise
-from probsysid.model.process_noise_prior import AUTO
-from probsysid.model.varying import SEPARATE
 from probsysid.study.catalogue import look_up
 from probsysid.study.kernels import KernelTable
-from probsysid.study.priors import Prior, parse_prior
+from probsysid.study.priors import Prior
+from probsysid.study.schema_values import (
+    EquationText,
+    FilePath,
+    Finite,
+    Force,
+    Name,
+    Quantity,
+    Variation,
+    as_custom,
+    auto_or_whole,
+    checked_column,
+    checked_diffusion,
+    checked_quantity,
+    checked_separator,
+    checked_smoothness,
+    expanded_channel,
+    expanded_parameter,
+    expanded_range,
+    not_zero,
+)
 
 MOST_PARTICLES = 10_000_000
 """A hundred thousand take a gigabyte; if memory runs out, JAX ends the process without a message."""
-
-
-def _as_custom(error: InputError) -> PydanticCustomError:
-    """One of our errors in pydantic's form; braces in its text are not placeholders."""
-    return PydanticCustomError("ours", "{text}", {"text": str(error)})
-
-
-def _name(value: str) -> str:
-    if not (value.isidentifier() and not value.startswith("_") and "__" not in value):
-        raise PydanticCustomError("ours", "a name has letters, digits and single underscores, and begins with a letter")
-    if value in FUNCTIONS or value in CONSTANTS:
-        raise PydanticCustomError("ours", "this name is taken by a function or constant of equations")
-    if keyword.iskeyword(value):
-        raise PydanticCustomError("ours", "this name is a word of Python and cannot be used in equations")
-    return value
-
-
-def _equation(value: object) -> Equation:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = repr(value)
-    try:
-        return parse(value)
-    except EquationError as error:
-        raise _as_custom(error) from None
-
-
-def _quantity(value: object) -> float | Prior:
-    """A known number, or a prior."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise PydanticCustomError("ours", "it must be a number, or a prior such as 'LogNormal(0, 1)'")
-    if isinstance(value, int | float):
-        if abs(value) == float("inf") or value != value:
-            raise PydanticCustomError("ours", "it must be finite")
-        return float(value)
-    try:
-        return parse_prior(value)
-    except InputError as error:
-        raise _as_custom(error) from None
-
-
-def _parameter(value: object) -> object:
-    """Expand the short forms `m = 2.0` and `m = "LogNormal(0, 1)"` into tables."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return {"fixed": value}
-    return {"prior": value} if isinstance(value, str) else value
-
-
-def _channel(value: object) -> object:
-    """Expand the short form `force = "F"` into a table."""
-    return {"column": value} if isinstance(value, str | int) and not isinstance(value, bool) else value
-
-
-def _range(value: object) -> object:
-    """Expand `train = "all"` into a table."""
-    return {"samples": [0, "end"]} if value == "all" else value
-
-
-def _is_path(value: str) -> str:
-    if not value.strip() or "\x00" in value:
-        raise PydanticCustomError("ours", "name a file")
-    return value
-
-
-def _force(value: Any) -> Any:
-    """A quantity, or "auto" for a prior from the data."""
-    return value if value == AUTO else _quantity(value)
-
-
-def _variation(value: Any) -> Any:
-    """The spread of a parameter between records, or "separate"."""
-    if value == SEPARATE:
-        return value
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | str)
-        or (isinstance(value, str) and "(" not in value)
-    ):
-        text = f"it must be a prior of the spread such as 'HalfNormal(0.05)', a number, or '{SEPARATE}'"
-        raise PydanticCustomError("ours", text)
-    return _quantity(value)
-
-
-Name = Annotated[str, AfterValidator(_name)]
-EquationText = Annotated[Equation, BeforeValidator(_equation)]
-Quantity = Annotated[float | Prior, BeforeValidator(_quantity)]
-Force = Annotated[float | Prior | Literal["auto"], BeforeValidator(_force)]
-Variation = Annotated[float | Prior | Literal["separate"], BeforeValidator(_variation)]
-FilePath = Annotated[str, AfterValidator(_is_path)]
-WholePositive = Annotated[int, Field(ge=1)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-def _column(value: object) -> str | int:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise PydanticCustomError("ours", "it must be the name of a column, or its number from 1")
-    return value
-
-
-def _separator(value: str) -> str:
-    if value != r"\s+" and (len(value) != 1 or value in '\n\r"'):
-        raise PydanticCustomError("ours", r"it must be one character, or '\s+' for blanks")
-    return value
-
-
-def _not_zero(value: float) -> float:
-    if value == 0:
-        raise PydanticCustomError("ours", "it must not be zero: nothing of the data would be left")
-    return value
-
-
-def _auto_or_whole(value: object) -> object:
-    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int)):
-        raise PydanticCustomError("ours", "it must be a whole number or 'auto'")
-    return value
-
-
-def _smoothness(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _auto_or_whole(item) for key, item in value.items()}
-    return _auto_or_whole(value)
-
-
-def _diffusion(value: object) -> object:
-    positive = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-    if not isinstance(value, str) and not positive:
-        raise PydanticCustomError("ours", "it must be 'quasi-mle', 'dynamic' or a positive number")
-    return value
-
-
-# Sections
 
 
 class Section(BaseModel):
@@ -166,9 +50,9 @@ class Section(BaseModel):
 class ChannelSection(Section):
     """Base of inputs and outputs, columns of the data file: `value = scale * column + offset`."""
 
-    column: Annotated[Any, BeforeValidator(_column)]
+    column: Annotated[Any, BeforeValidator(checked_column)]
     unit: str = ""
-    scale: Annotated[Finite, AfterValidator(_not_zero)] = 1.0
+    scale: Annotated[Finite, AfterValidator(not_zero)] = 1.0
     offset: Finite = 0.0
 
 
@@ -207,7 +91,7 @@ def _increasing(bounds: list[Any], kind: Callable[[Any], bool], least: float) ->
     return bounds[1] == "end" or (kind(bounds[1]) and bounds[0] < bounds[1])
 
 
-Range = Annotated[RangeSection, BeforeValidator(_range)]
+Range = Annotated[RangeSection, BeforeValidator(expanded_range)]
 
 
 class DataSection(Section):
@@ -215,16 +99,16 @@ class DataSection(Section):
 
     file: FilePath
     name: str | None = None
-    time: Annotated[Any, BeforeValidator(_column)] = None
+    time: Annotated[Any, BeforeValidator(checked_column)] = None
     dt: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     time_unit: Literal["s", "ms", "us", "ns", "min", "h", "d"] = "s"
     jitter: Literal["auto", "keep", "remove"] = "auto"
-    separator: Annotated[str, AfterValidator(_separator)] | None = None
+    separator: Annotated[str, AfterValidator(checked_separator)] | None = None
     decimal: Literal[".", ","] | None = None
     encoding: str | None = None
     skip_lines: Annotated[int, Field(ge=0)] = 0
-    inputs: dict[Name, Annotated[InputSection, BeforeValidator(_channel)]] = {}
-    outputs: Annotated[dict[Name, Annotated[OutputSection, BeforeValidator(_channel)]], Field(min_length=1)]
+    inputs: dict[Name, Annotated[InputSection, BeforeValidator(expanded_channel)]] = {}
+    outputs: Annotated[dict[Name, Annotated[OutputSection, BeforeValidator(expanded_channel)]], Field(min_length=1)]
     train: Range | None = None
     test: Range | None = None
     initial: dict[str, Quantity] = {}
@@ -273,7 +157,7 @@ class NoiseSection(Section):
 def _output_noise(value: Any) -> Any:
     """A level, or a table of options."""
     if not isinstance(value, dict | NoiseSection):
-        return _quantity(value)
+        return checked_quantity(value)
     try:
         section = NoiseSection.model_validate(value)
     except ValidationError as error:
@@ -289,20 +173,33 @@ def _output_noise(value: Any) -> Any:
     try:
         Noise(**{name: item.distribution if isinstance(item, Prior) else item for name, item in given.items()})
     except InputError as error:
-        raise _as_custom(error) from None
+        raise as_custom(error) from None
     return section
 
 
 OutputNoise = Annotated[float | Prior | NoiseSection, BeforeValidator(_output_noise)]
-Parameter = Annotated[ParameterSection, BeforeValidator(_parameter)]
+Parameter = Annotated[ParameterSection, BeforeValidator(expanded_parameter)]
 
 
 def _catalogue(value: str) -> str:
     try:
         look_up(value)
     except InputError as error:
-        raise _as_custom(error) from None
+        raise as_custom(error) from None
     return value
+
+
+class SolverSection(Section):
+    """The options of `probsysid.Solver`."""
+
+    preset: Literal["default", "paper"] = "default"
+    smoothness: Annotated[Any, BeforeValidator(checked_smoothness)] = None
+    substeps: Annotated[Any, BeforeValidator(auto_or_whole)] = None
+    linearisation: str | None = None
+    diffusion: Annotated[Any, BeforeValidator(checked_diffusion)] = None
+    conditioning: str | None = None
+    ode_noise: float | None = None
+    pilot: bool | None = None
 
 
 class ModelSection(Section):
@@ -320,6 +217,7 @@ class ModelSection(Section):
     noise: dict[str, OutputNoise] = {}
     process_noise: dict[str, Force] = {}
     varies: dict[str, Variation] = {}
+    solver: SolverSection | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> "ModelSection":
@@ -330,19 +228,6 @@ class ModelSection(Section):
         if self.catalogue is None and self.masses is not None:
             raise PydanticCustomError("ours", "masses is for catalogue = 'mdof-chain'")
         return self
-
-
-class SolverSection(Section):
-    """The options of `probsysid.Solver`."""
-
-    preset: Literal["default", "paper"] = "default"
-    smoothness: Annotated[Any, BeforeValidator(_smoothness)] = None
-    substeps: Annotated[Any, BeforeValidator(_auto_or_whole)] = None
-    linearisation: str | None = None
-    diffusion: Annotated[Any, BeforeValidator(_diffusion)] = None
-    conditioning: str | None = None
-    ode_noise: float | None = None
-    pilot: bool | None = None
 
 
 class SamplerSection(Section):

@@ -1,6 +1,7 @@
 """Records from tables, and the errors about files and columns that are wrong."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,3 +62,25 @@ def test_lengths_of_variables_are_compared(tmp_path: Path) -> None:
     np.savez(path, t=TIME, F=FORCE[:4], x=POSITION)
     with pytest.raises(InputError, match=r"'F' has 4 samples, but the time has 5"):
         read_record(path, time="t", **CHANNELS)
+
+
+def test_intersample_of_all_inputs_or_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "t,F,x\n0,1,2\n1,2,2\n2,3,3\n3,3,3\n")
+    for given in ("zoh", {"force": "zoh"}):
+        record, _ = read_record(path, time="t", **CHANNELS, intersample=given)
+        assert record.intersample == {"force": "zoh"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"intersample": "zohh"}, r"a\.csv: intersample of 'force' must be one of zoh.*Did you mean 'zoh'"),
+        ({"intersample": {"forse": "zoh"}}, r"there is no input 'forse'\. Did you mean 'force'"),
+        ({"units": {"force": "N"}}, r"units belongs to a channel, as in .*Channel\('F', unit="),
+        ({"seperator": ";"}, r"read_record takes no seperator; .* Did you mean 'separator'"),
+    ],
+)
+def test_options_that_are_not_are_named(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    path = write(tmp_path / "a.csv", "t,F,x\n0,1,2\n1,2,2\n2,3,3\n3,3,3\n")
+    with pytest.raises(InputError, match=message):
+        read_record(path, time="t", **CHANNELS, **options)

@@ -39,13 +39,18 @@ def _version5(path: str) -> dict[str, np.ndarray]:
 
 
 def _flat(content: dict[str, Any], prefix: str, depth: int) -> dict[str, np.ndarray]:
-    """Nested structures as one level of names with dots."""
+    """Nested structures as one level of names with dots; cells are named `name{1}`."""
     flat: dict[str, np.ndarray] = {}
     for name, value in content.items():
         if isinstance(value, dict):
             flat.update(_flat(value, f"{prefix}{name}.", depth - 1) if depth else {})
         elif np.asarray(value).dtype.kind in "biuf":
             flat[prefix + name] = np.asarray(value)
+        elif isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == object and depth:
+            cells = {f"{name}{{{k}}}": cell for k, cell in enumerate(value, 1)}
+            flat.update(_flat(cells, prefix, depth - 1))
+        if len(flat) > MOST_VARIABLES:
+            raise Refused(f"it has more than {MOST_VARIABLES} variables")
     return flat
 
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from probsysid._internal.errors import InputError
+from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.data.intersample import Word
 from probsysid.data.readers.read import TextOptions, read_table
 from probsysid.data.readers.sample_times import SECONDS, Jitter, Sampling, sample_times
@@ -40,6 +40,7 @@ def read_record(
     dt: float | None = None,
     time_unit: str = "s",
     jitter: Jitter = "auto",
+    intersample: Word | Mapping[str, Word] | None = None,
     name: str | None = None,
     **options: Unpack[TextOptions],
 ) -> tuple[Record, tuple[str, ...]]:
@@ -53,27 +54,27 @@ def read_record(
         dt: the step in seconds.
         time_unit: of the time column: s, ms, us, ns, min or h.
         jitter: "remove" makes the times uniform, "keep" keeps them, "auto" decides by how far they are from uniform.
+        intersample: of all inputs, or by name, as for `Record`; in place of what their `Channel` says.
         name: the record's name in reports.
         options: for text files: separator, decimal, encoding, skip.
     """
+    _check_options(options)
     table = source if isinstance(source, Table) else read_table(source, **options)
     driving, measured = _channels(inputs), _channels(outputs)
+    words = dict.fromkeys(driving, intersample) if isinstance(intersample, str) else dict(intersample or {})
     channels = {**driving, **measured}
     if (time is None) == (dt is None):
         raise InputError(f"{table.path}: give either the time column or dt, not {'both' if dt else 'neither'}.")
     if time_unit not in SECONDS:
         raise InputError(f"{table.path}: time_unit is {time_unit!r}; known are: {', '.join(SECONDS)}.")
     sampling = Sampling(np.empty(0), dt) if time is None else sample_times(table, time, time_unit, jitter)
-    values = {key: _values(table, channel) for key, channel in channels.items()}
-    _check_lengths(table, values, channels, None if time is None else len(sampling.time))
-    for key, channel in channels.items():
-        _check_known(table, channel, values[key], missing_allowed=key in measured)
+    values = _checked_values(table, channels, measured, None if time is None else len(sampling.time))
     try:
         record = Record(
             {key: values[key] for key in driving},
             {key: values[key] for key in measured},
             **_axis(sampling),
-            intersample={key: channel.intersample for key, channel in driving.items()},
+            intersample={key: channel.intersample for key, channel in driving.items()} | words,
             units={key: c.unit for key, c in channels.items() if c.unit},
             name=name or table.path.name,
         )
@@ -82,12 +83,31 @@ def read_record(
     return record, sampling.notes
 
 
+def _check_options(options: Mapping[str, object]) -> None:
+    """Raise for an option that there is not, with the place where it belongs."""
+    known = TextOptions.__annotations__
+    for name in options:
+        if name in ("unit", "units", "scale", "offset"):
+            key = name.rstrip("s")
+            raise InputError(f"{name} belongs to a channel, as in inputs={{'force': Channel('F', {key}=...)}}.")
+        if name not in known:
+            taken = (*("inputs", "outputs", "time", "dt", "time_unit", "jitter", "intersample", "name"), *known)
+            raise InputError(f"read_record takes no {name}; it takes: {', '.join(taken)}.{did_you_mean(name, taken)}")
+
+
 def _channels(given: Mapping[str, Column] | None) -> dict[str, Channel]:
     return {key: c if isinstance(c, Channel) else Channel(c) for key, c in (given or {}).items()}
 
 
-def _values(table: Table, channel: Channel) -> np.ndarray:
-    return channel.scale * table.numbers(channel.column) + channel.offset
+def _checked_values(
+    table: Table, channels: Mapping[str, Channel], measured: Mapping[str, Channel], count: int | None
+) -> dict[str, np.ndarray]:
+    """The values of each channel, `count` of them if the time has so many; only measured ones may be missing."""
+    values = {key: c.scale * table.numbers(c.column) + c.offset for key, c in channels.items()}
+    _check_lengths(table, values, channels, count)
+    for key, channel in channels.items():
+        _check_known(table, channel, values[key], missing_allowed=key in measured)
+    return values
 
 
 def _axis(sampling: Sampling) -> dict[str, Any]:

@@ -75,15 +75,15 @@ def row(index: int) -> str:
 
 
 def columns_of(variables: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Vectors unchanged; a matrix column by column under MATLAB's names, `y(:,1)`, `y(:,2)`, ...
+    """Vectors unchanged, a number as a vector of one; a matrix column by column under MATLAB's names, `y(:,1)`, ...
 
     Arrays with other numbers of dimensions are left out.
     """
     columns: dict[str, np.ndarray] = {}
     for name, value in variables.items():
         array = np.asarray(value)
-        if array.ndim == 1:
-            columns[name] = array
+        if array.ndim <= 1:
+            columns[name] = array.reshape(-1)
         elif array.ndim == 2 and 1 in array.shape:
             columns[name] = array.ravel()
         elif array.ndim == 2:
