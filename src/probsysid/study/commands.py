@@ -228,10 +228,8 @@ def new(
     if path.exists():
         raise InputError(f"{path} exists already; choose another name.")
     options = (dt, fs, time, inputs or (), outputs or (), units or ())
-    asks = sys.stdin.isatty() and sys.stderr.isatty() and not yes
-    text, remarks = new_study(
-        path, data, model, masses, lambda table: parse_choices(table, *options), _question if asks else None
-    )
+    ask = _question if sys.stdin.isatty() and sys.stderr.isatty() and not yes else None
+    text, remarks = new_study(path, data, model, masses, lambda table: parse_choices(table, *options), ask)
     path.write_text(text, encoding="utf-8")
     for remark in remarks:
         typer.echo(f"- {remark}")

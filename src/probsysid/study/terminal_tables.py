@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from probsysid.posterior.posterior import Posterior
     from probsysid.study.results import CandidateResult
 
@@ -26,7 +28,6 @@ def show_results(results: "list[CandidateResult]") -> None:
     from rich.table import Table
 
     from probsysid.report.html.formatting import with_uncertainty
-    from probsysid.study.results import comparison
 
     console = Console()
     for result in results:
@@ -59,15 +60,25 @@ def show_results(results: "list[CandidateResult]") -> None:
         for problem in result.problems:
             typer.echo(f"look: {problem}")
     if len(results) > 1:
-        table = Table(title="models by evidence", title_justify="left")
-        frame = comparison(results)
-        errors = [column for column in frame if column.startswith("test rmse of ")]
-        for column in ("", "log evidence", "error", "below the best", "probability", "sampling", *errors):
-            table.add_column(escape(column), justify="right" if column else "left")
-        for name, row in frame.iterrows():
-            numbers = [f"{row[key]:.2f}" for key in ("log_evidence", "error", "below_best")]
-            probability = "not known" if math.isnan(row["probability"]) else f"{row['probability']:.3g}"
-            numbers += [probability, row["sampling"]]
-            numbers += ["" if math.isnan(row[column]) else f"{row[column]:.4g}" for column in errors]
-            table.add_row(escape(str(name)), *numbers)
-        console.print(table)
+        console.print(_comparison(results))
+
+
+def _comparison(results: "list[CandidateResult]") -> "Table":
+    """Models by evidence, with their errors on test data."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from probsysid.study.results import comparison
+
+    table = Table(title="models by evidence", title_justify="left")
+    frame = comparison(results)
+    errors = [column for column in frame if column.startswith("test rmse of ")]
+    for column in ("", "log evidence", "error", "below the best", "probability", "sampling", *errors):
+        table.add_column(escape(column), justify="right" if column else "left")
+    for name, row in frame.iterrows():
+        numbers = [f"{row[key]:.2f}" for key in ("log_evidence", "error", "below_best")]
+        probability = "not known" if math.isnan(row["probability"]) else f"{row['probability']:.3g}"
+        numbers += [probability, row["sampling"]]
+        numbers += ["" if math.isnan(row[column]) else f"{row[column]:.4g}" for column in errors]
+        table.add_row(escape(str(name)), *numbers)
+    return table
