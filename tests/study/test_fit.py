@@ -18,7 +18,7 @@ import typer
 
 import probsysid as ps
 from probsysid.smc.ibis import IBISState, StepInfo
-from probsysid.study import commands, output_folder, run
+from probsysid.study import commands, output_folder, run, terminal_tables
 from probsysid.study.freerun import free_runs
 from probsysid.study.resolve import ResolvedStudy
 from tests.study.shell import call
@@ -191,7 +191,7 @@ def test_remarks_are_whole_on_a_narrow_terminal(
     tied = replace(found.posterior, values={**found.posterior.values, "a": a, "b": 2.0 / a})
     flagged: Any = SimpleNamespace(**{**vars(found), "posterior": tied}, table=lambda: frame, trusted=True)
     monkeypatch.setenv("COLUMNS", "60")
-    commands.show_results([flagged])
+    terminal_tables.show_results([flagged])
     shown = capsys.readouterr().out
     assert "a: tied to b (0.98)" in shown
     assert "not identified: only a*b is known: 2 +- " in shown

@@ -4,14 +4,13 @@ They import what they need when they run, so that `probsysid --help` is there at
 """
 
 import json
-import math
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +23,6 @@ from probsysid.study.cluster_option import UNREACHABLE, ClusterOption, TlsCa, Tl
 if TYPE_CHECKING:
     from probsysid.inference.identify import Notice
     from probsysid.parallel.executor import Executor
-    from probsysid.posterior.posterior import Posterior
     from probsysid.study.results import CandidateResult
 
 UNTRUSTED = 4
@@ -143,6 +141,8 @@ def fit_study(
         )
     _write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
     if not quiet and str(json_file) != "-":
+        from probsysid.study.terminal_tables import show_results  # rich; `--help` does without
+
         show_results(results)
         typer.echo(f"Results in {target}; open {target / 'report.html'}")
     if not (target / "report.html").exists():
@@ -228,10 +228,8 @@ def new(
     if path.exists():
         raise InputError(f"{path} exists already; choose another name.")
     options = (dt, fs, time, inputs or (), outputs or (), units or ())
-    asks = sys.stdin.isatty() and sys.stderr.isatty() and not yes
-    text, remarks = new_study(
-        path, data, model, masses, lambda table: parse_choices(table, *options), _question if asks else None
-    )
+    ask = _question if sys.stdin.isatty() and sys.stderr.isatty() and not yes else None
+    text, remarks = new_study(path, data, model, masses, lambda table: parse_choices(table, *options), ask)
     path.write_text(text, encoding="utf-8")
     for remark in remarks:
         typer.echo(f"- {remark}")
@@ -336,66 +334,3 @@ def _resume_command(study: Path, changes: dict[str, Any], out: Path | None) -> s
     options = {**changes.get("sampler", {}), **({"seed": changes["seed"]} if "seed" in changes else {})}
     command += [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return shlex.join([*command, "--resume"])
-
-
-def _evidence(posterior: "Posterior") -> str:
-    """The log evidence with its error, and Laplace's beside it."""
-    error = posterior.log_evidence_error
-    known = f" ± {error:.2f}" if math.isfinite(error) else ""
-    modes = None if posterior.sampling is None else posterior.sampling.modes
-    other = f" (Laplace: {modes.log_evidence:.2f})" if modes is not None and modes.found else ""
-    return f"log evidence {posterior.log_evidence:.2f}{known}{other}"
-
-
-def show_results(results: "list[CandidateResult]") -> None:
-    """Print tables of the results."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    from probsysid.report.html.formatting import with_uncertainty
-    from probsysid.study.results import comparison
-
-    console = Console()
-    for result in results:
-        posterior = result.posterior
-        table = Table(title=escape(result.candidate.name), title_justify="left")
-        for column in ("", "mean", "sd", "5 %", "95 %", "unit"):
-            justify: Literal["left", "right"] = "left" if column in ("", "unit") else "right"
-            table.add_column(column, justify=justify, no_wrap=True)
-        for name, row in result.table().iterrows():
-            numbers = [with_uncertainty(row[key], row["sd"]) for key in ("mean", "sd", "q05", "q95")]
-            table.add_row(escape(str(name)), *numbers, escape(row["unit"]))
-        console.print(table)
-        for name, flags in result.table()["flags"].items():  # a column would be cut on most terminals
-            if flags:
-                typer.echo(f"{name}: {flags}")
-        for sentence in posterior.identifiability.sentences:
-            typer.echo(f"not identified: {sentence}")
-        typer.echo(_evidence(posterior))
-        for sentence in (posterior.sampling_verdict if result.trusted else "", posterior.verdict):
-            if sentence:  # a run that is not to be trusted is said below, with all that is wrong
-                typer.echo(sentence)
-        for run in result.runs:
-            for which, scores in run.scores().items():
-                for output, values in scores.items():
-                    fit = f"rmse {values['rmse']:.4g}, fit {values['fit_percent']:.1f} %, "
-                    fit += f"{100 * values['coverage']:.0f} % in the 90 % band"
-                    typer.echo(f"{output} on {run.measured.name} ({which}), free run: {fit}")
-        if result.watch is not None:
-            typer.echo(f"time: {result.watch}")
-        for problem in result.problems:
-            typer.echo(f"look: {problem}")
-    if len(results) > 1:
-        table = Table(title="models by evidence", title_justify="left")
-        frame = comparison(results)
-        errors = [column for column in frame if column.startswith("test rmse of ")]
-        for column in ("", "log evidence", "error", "below the best", "probability", "sampling", *errors):
-            table.add_column(escape(column), justify="right" if column else "left")
-        for name, row in frame.iterrows():
-            numbers = [f"{row[key]:.2f}" for key in ("log_evidence", "error", "below_best")]
-            probability = "not known" if math.isnan(row["probability"]) else f"{row['probability']:.3g}"
-            numbers += [probability, row["sampling"]]
-            numbers += ["" if math.isnan(row[column]) else f"{row[column]:.4g}" for column in errors]
-            table.add_row(escape(str(name)), *numbers)
-        console.print(table)
