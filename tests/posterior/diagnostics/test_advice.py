@@ -274,6 +274,31 @@ def test_coloured_noise_is_offered_beside_process_noise_with_the_errors_own_corr
     assert "{ time" not in doubt("y", "y", white, None, problem, FreeRunErrors({"y": 1.0}, False))
 
 
+@pytest.mark.parametrize("fixed", [None, 0.5])
+def test_outliers_are_no_reason_for_more_noise(fixed: float | None) -> None:
+    """One error in fifty is twenty times too large; noise that is inferred has grown by as much as makes errors one."""
+    random = np.random.default_rng(1)
+    errors = random.standard_normal(400)
+    errors[::50] = 20.0 * random.choice([-1.0, 1.0], 8)
+    found = analyse(errors if fixed else errors / errors.std())
+    assert found is not None and found.outliers == 8
+    problem = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": 0.5}, [{"x": 1.0, "dx": 0.0}], None)
+    sentence = doubt("y", "y", found, fixed, problem)
+    assert sentence.startswith("8 of 400 prediction errors of 'y' are more than 4 times as large")
+    assert '`[noise] y = { degrees = "auto" }`' in sentence and "LogNormal" not in sentence
+    told = Problem.make(
+        model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": ps.Noise(0.5, degrees=4.0)}, [{"x": 1.0, "dx": 0.0}], None
+    )
+    assert "degrees" not in doubt("y", "y", found, None, told)
+
+
+def test_normal_errors_have_no_outliers() -> None:
+    """Nor have those of a uniform distribution."""
+    random = np.random.default_rng(2)
+    found = [analyse(random.standard_normal(count)) for count in (20, 100, 10_000) for _ in range(50)]
+    assert all(each is not None and each.outliers == 0 for each in [*found, analyse(random.uniform(-1, 1, 500))])
+
+
 def test_white_errors_of_the_right_size_are_no_doubt() -> None:
     found = analyse(np.random.default_rng(0).standard_normal(300))
     wide = analyse(3 * np.random.default_rng(0).standard_normal(300))

@@ -1,6 +1,7 @@
 """Doubts about a model, and what to do about them: which part is wrong, with the line to add.
 
-One-step prediction errors that are white but too large mean that the noise was given too low.  Errors that are not
+One-step prediction errors that are white but too large mean that the noise was given too low; white ones with a few
+that are far off, that there are outliers.  Errors that are not
 white come from the model: a term of it is missing, if one explains the errors of the free run (`missing_terms.py`), or
 else a random force.
 """
@@ -28,7 +29,7 @@ from probsysid.posterior.diagnostics.missing_terms import (
     as_python,
     examine,
 )
-from probsysid.posterior.diagnostics.residuals import DOUBTFUL, TOO_WIDE, Residuals, analyse
+from probsysid.posterior.diagnostics.residuals import DOUBTFUL, FAR, TOO_WIDE, Residuals, analyse
 from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.simulate import simulate
 
@@ -90,6 +91,8 @@ def doubt(
     if not white and seen is not None and seen.white:  # too much noise, which the filter took for integration error
         spread = max(spread, seen.spread.get(output, 0.0))
     wide = noise is not None and spread > TOO_WIDE
+    if white and residuals.outliers and output not in forms(problem.noise):
+        return outliers_remedy(name, output, residuals)
     if white and not wide:
         return ""
     if limits and limits.keys() & BOUNDS.keys():  # errors from clipping look like anything
@@ -140,6 +143,17 @@ def limits_remedy(output: str, limits: Mapping[str, float]) -> str:
     return (
         f"Many values in a row are {ends}, as of a sensor that clips. If it does, tell its noise, in a study: "
         f"`[noise] {output} = {{ {study} }}`; in Python: `noise={{{output!r}: Noise({python})}}`."
+    )
+
+
+def outliers_remedy(name: str, output: str, residuals: Residuals) -> str:
+    """A few values that are far off make Gaussian noise wide for all of them."""
+    count, verb = residuals.outliers, "is" if residuals.outliers == 1 else "are"
+    return (
+        f"{count} of {len(residuals.values)} prediction errors of {name!r} {verb} more than {FAR:.0f} times as large as "
+        f"most ({residuals.bulk:.2g} of the standard deviation that the noise has): a few outliers decide on the noise, "
+        "and with it on everything else. Look at them; if they are to stay, take Student-t noise, in a study: "
+        f'`[noise] {output} = {{ degrees = "auto" }}`; in Python: `noise={{{output!r}: Noise(degrees=\'auto\')}}`.'
     )
 
 

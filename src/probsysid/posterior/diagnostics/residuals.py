@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 from scipy.special import chdtrc
+from scipy.stats import kurtosistest
 
 from probsysid._internal.notebook import html
 from probsysid.posterior.cards import residuals_card
@@ -23,6 +24,16 @@ SIGNIFICANT = 0.01
 
 DOUBTFUL = 1e-6
 """Ljung-Box probability below which correlated errors are worth a warning: no accident in a thousand runs."""
+
+HEAVY = 1e-9
+"""Probability of a kurtosis of normal errors above which their tails are worth a warning.  Where the approximation
+(Anscombe and Glynn) says 1e-6, it is some 1e-5 for 200 samples (2.4 million sets); outliers give far less than 1e-9."""
+
+FAR = 4.0
+"""Standard deviations, of the middle of the errors, beyond which one is an outlier: of 16 000 normal ones, one."""
+
+NORMAL_DEVIATION = 0.6745
+"""Median absolute deviation of a standard normal."""
 
 TOO_WIDE = 1.5
 """Standard deviation of the whitened errors above which a fixed noise level is called too low: for correct ones it is
@@ -45,6 +56,18 @@ class Residuals:
     def spread(self) -> float:
         """Their standard deviation: 1 if noise and model are right."""
         return float(np.std(self.values))
+
+    @property
+    def bulk(self) -> float:
+        """Standard deviation of the middle of the errors, which outliers hardly touch: from the median deviation."""
+        return float(np.median(np.abs(self.values - np.median(self.values)))) / NORMAL_DEVIATION
+
+    @property
+    def outliers(self) -> int:
+        """How many errors are far from the others; 0 where tails are as those of a normal distribution may be."""
+        if kurtosistest(self.values, alternative="greater").pvalue >= HEAVY:
+            return 0
+        return int(np.sum(np.abs(self.values - np.median(self.values)) > FAR * self.bulk))
 
     @property
     def bound(self) -> float:
