@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.inference.identify import identify
     from probsysid.inference.online import Identifier
     from probsysid.inference.solve import Solution, solve
+    from probsysid.live.session import Live
+    from probsysid.live.settings import LiveOptions
     from probsysid.model.kernels import Constant, Matern, QuasiPeriodic, RandomWalk
     from probsysid.model.model import Model
     from probsysid.model.noise import Noise
@@ -49,6 +51,8 @@ LATE = {
     "Dynamic": "odefilter.diffusion",
     "Fixed": "odefilter.diffusion",
     "Identifier": "inference.online",
+    "Live": "live.session",
+    "LiveOptions": "live.settings",
     "Matern": "model.kernels",
     "Model": "model.model",
     "Noise": "model.noise",
@@ -80,6 +84,8 @@ __all__ = [
     "Fixed",
     "Identifier",
     "InputError",
+    "Live",
+    "LiveOptions",
     "Matern",
     "Model",
     "ModelWarning",

@@ -11,6 +11,7 @@ from probsysid import __version__
 from probsysid._internal.errors import ClusterError, InputError, SamplingError
 from probsysid._internal.files import UNWRITTEN, unwritten
 from probsysid.benchmarks import commands as benchmarks
+from probsysid.live import commands as live
 from probsysid.study import commands
 from probsysid.study.cluster_option import UNREACHABLE
 
@@ -43,6 +44,7 @@ def _callback(
 
 
 commands.register(app)
+live.register(app)
 benchmarks.register(app)
 
 

@@ -24,7 +24,7 @@ import json
 import threading
 import time as clock
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -91,6 +91,9 @@ class Snapshot(NamedTuple):
         return self._replace(history=history, later=None)
 
 
+Watcher = Callable[[IBISState, IBISState, StepInfo, StreamTarget], None]
+
+
 class Identifier:
     """A posterior that is updated with every sample.
 
@@ -147,12 +150,28 @@ class Identifier:
         self._changing = threading.Lock()
         """Held while samples or results are handed over, never while anything is computed."""
         self._background = BackgroundWorker(self._step)
+        self._watcher: Watcher | None = None
+
+    def watch(self, watcher: "Watcher | None") -> None:
+        """Call `watcher(before, after, step, stream)` after every step, in the thread that computes: the run before and
+        after it, what it did, and the samples.  It must not change anything."""
+        self._watcher = watcher
 
     @property
     def samples(self) -> int:
         """The number of samples received."""
         with self._changing:
             return self._end
+
+    @property
+    def run(self) -> IBISState:
+        """The sampler's state after the samples that are in the posterior."""
+        return self._snapshot.run
+
+    @property
+    def problem(self) -> Problem:
+        """The model with its priors."""
+        return self._stream.problem
 
     @property
     def lag(self) -> int:
@@ -297,10 +316,13 @@ class Identifier:
         if self._snapshot.run.samples == self._stream.count:
             return False
         run, step = forward(self._snapshot.run, self._stream, self._sampler)
+        before, used = self._snapshot.run, self._stream
         if self._stream.adaptive:
             self._stream = self._stream.at(run.level)
         with self._changing:
             self._snapshot = self._snapshot.after(run, step, clock.perf_counter() - began)
+        if self._watcher is not None:
+            self._watcher(before, run, step, used)
         return True
 
     @property

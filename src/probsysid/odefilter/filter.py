@@ -8,7 +8,7 @@ that records of any length use one compiled program.
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -81,6 +81,20 @@ class SampleFilter(Protocol):
     def unpack(self, packed: Numbers, template: PyTree) -> PyTree: ...
 
 
+class OneStep(NamedTuple):
+    """One-step predictions of particles at some samples, and the filtered states after each."""
+
+    mean: Float[Numbers, "sample output particle"]
+    """Predicted outputs; NaN where nothing was measured and the noise is not plainly Gaussian."""
+    sd: Float[Numbers, "sample output particle"]
+    """With the measurement noise."""
+    white: Float[Numbers, "sample output particle"]
+    """Errors over their standard deviations, each given the outputs before it; zero where nothing was measured."""
+    energy: Float[Numbers, "sample particle"]
+    state_mean: Float[Numbers, "sample component particle"]
+    state_sd: Float[Numbers, "sample component particle"]
+
+
 @dataclass(frozen=True)
 class VectorisedFilter:
     """Energies of particles over samples.
@@ -133,6 +147,15 @@ class VectorisedFilter:
     def _program(self) -> ShardedFunction:
         return ShardedFunction(lambda by_particle, shared: self._advance(*by_particle, *shared), self.executor)
 
+    def one_step(self, packed: Packed, particles: Particle, samples: PackedSamples, first: int, last: int) -> OneStep:
+        """One-step predictions at samples first..last-1 of the chunk, at most `rows`, for a few particles."""
+        found = self._one_step_program(packed, particles, samples, first, last)
+        return OneStep(*(np.asarray(part)[: last - first] for part in found))
+
+    @cached_property
+    def _one_step_program(self) -> Callable[..., OneStep]:
+        return jax.jit(self._one_step)
+
     @property
     def programs(self) -> int:
         """The number of programs to which `advance` has been compiled."""
@@ -173,7 +196,48 @@ class VectorisedFilter:
 
         return state, lax.cond(watched == ENERGY, lambda: jnp.asarray(energy, dtype=float), score)
 
+    def _predicted(self, state: Any, particle: Particle, sample: IntervalData) -> tuple[Any, Any]:
+        """One interval and its data, with everything that is shown of it.  Each output is predicted without the others
+        of the same sample."""
+        arrived = self.ode_filter.interval(state, particle, sample)
+        plain = not any(isinstance(noise, NoiseValues) for noise in particle.noise)
+        given = jnp.where(jnp.isnan(sample.outputs), 0.0, sample.outputs) if plain else sample.outputs
+        mean, sd = [], []
+        for output in range(len(self.ode_filter.model.output_names)):
+            alone = jnp.where(jnp.arange(len(given)) == output, given, jnp.nan)
+            _, _, innovations = self.ode_filter.observe(arrived, particle, sample._replace(outputs=alone))
+            mean.append(given[output] - innovations[output].value)
+            sd.append(jnp.sqrt(innovations[output].variance))
+        state, energy, innovations = self.ode_filter.observe(arrived, particle, sample)
+        white = [jnp.asarray(innovation.white, dtype=float) for innovation in innovations]
+        assert isinstance(self.ode_filter, ODEFilter), "Runge-Kutta likelihoods are not looked at sample by sample"
+        moments, factor = self.ode_filter.moments(state, sample)
+        kept = np.array(self.ode_filter.layout.physical)
+        spread = jnp.sqrt(jnp.sum(factor**2, axis=1))
+        outputs = jnp.stack(mean), jnp.stack(sd), jnp.stack(white)
+        return state, OneStep(*outputs, jnp.asarray(energy, dtype=float), moments[kept], spread[kept])
+
     # Blocks of particles
+
+    def _one_step(self, packed: Packed, particles: Particle, samples: PackedSamples, first: Any, last: Any) -> OneStep:
+        pattern, template = self._structure(particles, samples)
+        rows = self.rows or len(samples)
+
+        def step(state: Any, particle: Particle, sample: IntervalData) -> tuple[Any, Any]:
+            state, shown = self._predicted(state, particle, sample)
+            return self.ode_filter.fill(state, pattern), shown
+
+        batched = jax.vmap(step, in_axes=(-1, -1, None), out_axes=-1)
+        state = self.ode_filter.unpack(packed[:-2], template)
+        shapes = jax.eval_shape(lambda: batched(state, particles, samples[0])[1])
+
+        def body(k: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+            state, shown = batched(carry[0], particles, samples[k])
+            put = partial(lax.dynamic_update_index_in_dim, index=k - first, axis=0)
+            return state, jax.tree.map(put, carry[1], shown)
+
+        empty = jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape)), shapes)
+        return lax.fori_loop(first, last, body, (state, empty))[1]
 
     def _start(self, particles: Particle, samples: PackedSamples) -> tuple[Packed, Float[Array, "1 particle"]]:
         sample = samples[0]

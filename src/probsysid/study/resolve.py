@@ -48,8 +48,8 @@ class ResolvedStudy:
 def resolve_study(study: Study, path: Path) -> ResolvedStudy:
     """Read the data and build the models; raises `StudyError` with every mistake found."""
     mistakes = Mistakes(path)
-    solver = _options(mistakes, "solver", study.solver, Solver)
-    sampler = _options(mistakes, "sampler", study.sampler, Sampler)
+    solver = options_of(mistakes, "solver", study.solver, Solver)
+    sampler = options_of(mistakes, "sampler", study.sampler, Sampler)
     records = read_records(mistakes, study, path.parent)
     models = parse_models(mistakes, study)
     check_use(mistakes, study, [parsed.equations for parsed in models])
@@ -59,7 +59,7 @@ def resolve_study(study: Study, path: Path) -> ResolvedStudy:
     candidates = []
     for parsed in models:
         try:
-            own = _own_solver(mistakes, study, parsed.section, solver)
+            own = own_solver(mistakes, study, parsed.section, solver)
             candidates.append(make_candidate(study, parsed, own, trained, training))
         except InputError as error:
             mistakes.add(model_key(study, parsed.section), error)
@@ -67,15 +67,15 @@ def resolve_study(study: Study, path: Path) -> ResolvedStudy:
     return ResolvedStudy(path, study, tuple(records), tuple(candidates), sampler)
 
 
-def _own_solver(mistakes: Mistakes, study: Study, section: ModelSection, common: Solver) -> Solver:
+def own_solver(mistakes: Mistakes, study: Study, section: ModelSection, common: Solver) -> Solver:
     """The solver of a model: what its own section says, and for the rest that of the study."""
     if section.solver is None:
         return common
     own = {name: getattr(section.solver, name) for name in section.solver.model_fields_set}
-    return _options(mistakes, f"{model_key(study, section)}.solver", study.solver.model_copy(update=own), Solver)
+    return options_of(mistakes, f"{model_key(study, section)}.solver", study.solver.model_copy(update=own), Solver)
 
 
-def _options(mistakes: Mistakes, key: str, section: SolverSection | SamplerSection, kind: type[Options]) -> Options:
+def options_of(mistakes: Mistakes, key: str, section: SolverSection | SamplerSection, kind: type[Options]) -> Options:
     """The `Solver` or `Sampler` of a section; their own checks name their fields."""
     given = {name: value for name, value in section if name not in ("preset", "method", "refine") and value is not None}
     try:

@@ -10,7 +10,7 @@ from probsysid._internal.array_types import Numbers
 from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
 from probsysid.model.problem import Problem
-from probsysid.odefilter.filter import SampleFilter, VectorisedFilter, filter_for
+from probsysid.odefilter.filter import OneStep, SampleFilter, VectorisedFilter, filter_for
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
@@ -132,6 +132,14 @@ class StreamTarget(FilterTarget):
             self._channels[name] = _written(self._channels.get(name), first, values)
         record = self.record(max(first - 1, 0), first + count)
         self._write(self.integrator.samples(record, self._sample_filter, self.substeps, first))
+
+    def one_step(self, state: Numbers, theta: Numbers, first: int, last: int) -> OneStep:
+        """One-step predictions of particles with this state over samples first..last-1, a range that `limit` allows;
+        the first sample of the stream is not predicted."""
+        prepared = self._prepare(0)(theta)
+        row = (first - 1) % self.batching.chunk
+        samples = self.portion(0, first - row, first - row + self.batching.chunk)
+        return self.filters[0].one_step(state, prepared.particles, samples, row, row + last - first)
 
     def with_blocks(self, blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
         """All samples by channel, followed by those of the blocks."""
