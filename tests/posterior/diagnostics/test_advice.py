@@ -284,7 +284,7 @@ def test_outliers_are_no_reason_for_more_noise(fixed: float | None) -> None:
     assert found is not None and found.outliers == 8
     problem = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": 0.5}, [{"x": 1.0, "dx": 0.0}], None)
     sentence = doubt("y", "y", found, fixed, problem)
-    assert sentence.startswith("8 of 400 prediction errors of 'y' are more than 4 times as large")
+    assert sentence.startswith("8 of 400 prediction errors of 'y' are more than 4 times as large as most")
     assert '`[noise] y = { degrees = "auto" }`' in sentence and "LogNormal" not in sentence
     told = Problem.make(
         model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": ps.Noise(0.5, degrees=4.0)}, [{"x": 1.0, "dx": 0.0}], None

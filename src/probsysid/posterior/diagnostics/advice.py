@@ -150,10 +150,10 @@ def outliers_remedy(name: str, output: str, residuals: Residuals) -> str:
     """A few values that are far off make Gaussian noise wide for all of them."""
     count, verb = residuals.outliers, "is" if residuals.outliers == 1 else "are"
     return (
-        f"{count} of {len(residuals.values)} prediction errors of {name!r} {verb} more than {FAR:.0f} times as large as "
-        f"most ({residuals.bulk:.2g} of the standard deviation that the noise has): a few outliers decide on the noise, "
-        "and with it on everything else. Look at them; if they are to stay, take Student-t noise, in a study: "
-        f'`[noise] {output} = {{ degrees = "auto" }}`; in Python: `noise={{{output!r}: Noise(degrees=\'auto\')}}`.'
+        f"{count} of {len(residuals.values)} prediction errors of {name!r} {verb} more than {FAR:.0f} times as large "
+        f"as most ({residuals.bulk:.2g} of the standard deviation that the noise has): a few outliers decide on the "
+        "noise, and with it on everything else. Look at them; if they are to stay, take Student-t noise, in a study: "
+        f"`[noise] {output} = {{ degrees = \"auto\" }}`; in Python: `noise={{{output!r}: Noise(degrees='auto')}}`."
     )
 
 
