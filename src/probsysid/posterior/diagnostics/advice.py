@@ -96,12 +96,8 @@ def doubt(
     if white and not wide:
         return ""
     if limits and limits.keys() & BOUNDS.keys():  # errors from clipping look like anything
-        what = (
-            _not_white(name, residuals)
-            if not white
-            else f"prediction errors of {name!r} are {spread:.2g} times too large."
-        )
-        return f"{what} {limits_remedy(output, limits)}"
+        large = f"prediction errors of {name!r} are {spread:.2g} times too large."
+        return f"{large if white else _not_white(name, residuals)} {limits_remedy(output, limits)}"
     parts = []
     if wide:
         assert noise is not None
