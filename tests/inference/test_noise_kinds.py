@@ -64,7 +64,7 @@ def identified(kind: str) -> ps.Posterior:
     )
 
 
-@pytest.fixture(scope="module", params=list(KINDS))
+@pytest.fixture(scope="module", params=[pytest.param(k, marks=[pytest.mark.long] * (k == "quantised")) for k in KINDS])
 def found(request: pytest.FixtureRequest) -> tuple[str, ps.Posterior]:
     return request.param, identified(request.param)
 

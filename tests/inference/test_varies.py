@@ -228,9 +228,8 @@ def test_separate_values_are_those_of_separate_runs() -> None:
     assert stats.kstest(drawn / 3.0, "norm").pvalue > 1e-3
 
 
-@pytest.mark.parametrize(
-    "case", ["relative", *(pytest.param(k, marks=pytest.mark.long) for k in ("absolute", "truncated"))], indirect=True
-)
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["relative", "absolute", "truncated"], indirect=True)
 def test_files_arviz_and_states_know_the_values(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "posterior.nc"
     case.posterior.save(path)
@@ -246,6 +245,7 @@ def test_files_arviz_and_states_know_the_values(case: Case, tmp_path: Path) -> N
     assert np.allclose(first, SHAPE, atol=1e-3) and np.allclose(last, SHAPE, atol=1e-3)
 
 
+@pytest.mark.long
 def test_an_online_run_is_the_batch_run() -> None:
     data = records([1.0], seed=8)[0]
     prior, varies = {"k": dist.LogNormal(0.0, 1.0)}, {"k": dist.HalfNormal(0.1)}

@@ -106,7 +106,7 @@ def largest_error(form: type[ODEFilter], kernel: Kernel, steps: int, further: in
     return max(float(np.max(np.abs(np.subtract(*pair)))) for pair in pairs)
 
 
-@pytest.mark.parametrize("nu", [0.5, 1.5])
+@pytest.mark.parametrize("nu", [0.5, pytest.param(1.5, marks=pytest.mark.long)])
 def test_matern_forces_are_exact_up_to_the_integration_of_the_mean(nu: float) -> None:
     """The error falls by at least 2^2 with half the step; at eight steps per sample, q = order + 3, it is 1.2e-8 and
     1.6e-8 with optimised machine code, and rounding errors add 8e-8 without.  An error in a variance, a level or the
@@ -122,6 +122,7 @@ def test_other_kernels_are_exact_up_to_the_integration_of_the_mean(kernel: Kerne
     assert fine < 1e-6 and fine < coarse / 4**2
 
 
+@pytest.mark.long
 def test_both_forms_agree() -> None:
     """To rounding: the conditional distributions of a stiff prior lose some digits."""
     pairs = zip(found(UnrolledFilter, MATERN[0.5], 2, 1), found(ArrayFilter, MATERN[0.5], 2, 1), strict=True)

@@ -86,6 +86,7 @@ def test_wrong_options_are_one_sentence(tmp_path: Path, options: list[str], sent
     assert sentence in answer.stderr and "Traceback" not in answer.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_fit_on_a_cluster_prints_the_dashboard(tmp_path: Path, workers: Cluster) -> None:
     answer = call("fit", write_study(tmp_path), "--cluster", workers.address, "--method", "map")

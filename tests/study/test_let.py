@@ -51,6 +51,7 @@ def test_files_hold_it_as_text() -> None:
     assert float(decode_model(data).highest_derivatives([0.3], [2.0], {"a": 1.5, "b": 0.7})[0]) == values[0]
 
 
+@pytest.mark.long
 def test_a_study_with_them_gives_the_same_numbers(tmp_path: Path) -> None:
     results = []
     for name, text in (("full", STUDY), ("short", STUDY.replace(EQUATION, LET))):
