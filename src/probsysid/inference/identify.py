@@ -151,7 +151,8 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
     if not found.sampling.trusted:
         warnings.warn(found.sampling.verdict, SamplingWarning, stacklevel=3)
     theta, weights = found.run.flat_theta, found.run.normalised_weights
-    doubts = find_doubts(found.errors, problem, records, theta, weights, solver.substeps != "auto")
+    given, adequate = solver.substeps != "auto", found.checks["check"].adequate
+    doubts = find_doubts(found.errors, problem, records, theta, weights, given, adequate)
     for sentence in doubts:
         warnings.warn(sentence, ModelWarning, stacklevel=3)
     seconds = clock.perf_counter() - began

@@ -69,7 +69,8 @@ def approximate(target: BatchTarget, sampler: Sampler, seed: int, progress: bool
     if not check.usable:
         warnings.warn(check.verdict, SamplingWarning, stacklevel=3)
     problem, solver = target.problem, target.solver
-    doubts = find_doubts(errors, problem, target.records, found.theta, even, solver.substeps != "auto")
+    given, adequate = solver.substeps != "auto", found.integration is None or found.integration.adequate
+    doubts = find_doubts(errors, problem, target.records, found.theta, even, given, adequate)
     for sentence in doubts:
         warnings.warn(sentence, ModelWarning, stacklevel=3)
     run, seconds = _as_run(found, target, seed), clock.perf_counter() - began

@@ -19,7 +19,13 @@ import probsysid as ps
 from probsysid.model.equations import parse
 from probsysid.model.model_equations import ModelEquations
 from probsysid.model.problem import Problem
-from probsysid.posterior.diagnostics.advice import delay_remedy, doubt, unknown_limits
+from probsysid.posterior.diagnostics.advice import (
+    delay_remedy,
+    doubt,
+    find_doubts,
+    outliers_doubt,
+    unknown_limits,
+)
 from probsysid.posterior.diagnostics.missing_terms import (
     DELAY,
     FreeRunErrors,
@@ -274,22 +280,34 @@ def test_coloured_noise_is_offered_beside_process_noise_with_the_errors_own_corr
     assert "{ time" not in doubt("y", "y", white, None, problem, FreeRunErrors({"y": 1.0}, False))
 
 
-@pytest.mark.parametrize("fixed", [None, 0.5])
-def test_outliers_are_no_reason_for_more_noise(fixed: float | None) -> None:
+def test_outliers_are_no_reason_for_more_noise() -> None:
     """One error in fifty is twenty times too large; noise that is inferred has grown by as much as makes errors one."""
     random = np.random.default_rng(1)
     errors = random.standard_normal(400)
     errors[::50] = 20.0 * random.choice([-1.0, 1.0], 8)
-    found = analyse(errors if fixed else errors / errors.std())
-    assert found is not None and found.outliers == 8
-    problem = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": 0.5}, [{"x": 1.0, "dx": 0.0}], None)
-    sentence = doubt("y", "y", found, fixed, problem)
+    found, correlated = analyse(errors / errors.std()), analyse(np.convolve(errors, np.ones(20)))
+    assert found is not None and found.outliers == 8 and correlated is not None
+    noise: dict[str, Any] = {"y": 0.5}
+    problem = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, noise, [{"x": 1.0, "dx": 0.0}], None)
+    sentence = outliers_doubt("y", "y", found, problem)
     assert sentence.startswith("8 of 400 prediction errors of 'y' are more than 4 times as large as most")
     assert '`[noise] y = { degrees = "auto" }`' in sentence and "LogNormal" not in sentence
-    told = Problem.make(
-        model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": ps.Noise(0.5, degrees=4.0)}, [{"x": 1.0, "dx": 0.0}], None
-    )
-    assert "degrees" not in doubt("y", "y", found, None, told)
+    assert outliers_doubt("y", "y", correlated, problem) == ""
+    noise = {"y": ps.Noise(0.5, degrees=4.0)}
+    told = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, noise, [{"x": 1.0, "dx": 0.0}], None)
+    assert outliers_doubt("y", "y", found, told) == ""
+
+
+def test_outliers_are_named_where_the_integration_is_adequate() -> None:
+    """Else a few large errors may be its own."""
+    random = np.random.default_rng(1)
+    errors = random.standard_normal((400, 1))
+    errors[::50, 0] *= 40.0
+    problem = Problem.make(model_of(STUDY), {"c": 0.2, "k": 1.0}, {"y": 0.5}, [{"x": 1.0, "dx": 0.0}], None)
+    arguments = ([errors / errors.std()], problem, [measured()], np.zeros((0, 2)), np.full(2, 0.5), True)
+    (sentence,) = find_doubts(*arguments)
+    assert "prediction errors of 'y' are more than 4 times as large as most" in sentence
+    assert find_doubts(*arguments, adequate=False) == []
 
 
 def test_normal_errors_have_no_outliers() -> None:

@@ -53,8 +53,12 @@ def find_doubts(
     theta: Float[np.ndarray, "dimension particle"],
     weights: Float[np.ndarray, " particle"],
     fixed_steps: bool,
+    adequate: bool = True,
 ) -> list[str]:
-    """Sentences about prediction errors that contradict the model or the given noise, over all records."""
+    """Sentences about prediction errors that contradict the model or the given noise, over all records.
+
+    `adequate` says whether the integration is: where it is not, a few large errors may be its own.
+    """
     sentences = []
     for index, values in enumerate(errors):
         columns = zip(problem.model.output_names, values.T, strict=True)
@@ -66,7 +70,8 @@ def find_doubts(
             given = level_of(problem.noise[output]) if output in problem.noise else None
             level = float(given) if is_real(given) else None  # type: ignore[arg-type]
             limits = unknown_limits(records[index], output, problem)
-            sentence = doubt(name, output, residuals, level, problem, seen, fixed_steps, limits)
+            sentence = outliers_doubt(name, output, residuals, problem) if adequate else ""
+            sentence = sentence or doubt(name, output, residuals, level, problem, seen, fixed_steps, limits)
             sentences += [sentence] if sentence else []
     return sentences
 
@@ -91,8 +96,6 @@ def doubt(
     if not white and seen is not None and seen.white:  # too much noise, which the filter took for integration error
         spread = max(spread, seen.spread.get(output, 0.0))
     wide = noise is not None and spread > TOO_WIDE
-    if white and residuals.outliers and output not in forms(problem.noise):
-        return outliers_remedy(name, output, residuals)
     if white and not wide:
         return ""
     if limits and limits.keys() & BOUNDS.keys():  # errors from clipping look like anything
@@ -142,9 +145,12 @@ def limits_remedy(output: str, limits: Mapping[str, float]) -> str:
     )
 
 
-def outliers_remedy(name: str, output: str, residuals: Residuals) -> str:
-    """A few values that are far off make Gaussian noise wide for all of them."""
+def outliers_doubt(name: str, output: str, residuals: Residuals, problem: Problem) -> str:
+    """What to do about a few values that are far off and make Gaussian noise wide for all; empty where there are none,
+    or where errors are not white, so that more than outliers is wrong."""
     count, verb = residuals.outliers, "is" if residuals.outliers == 1 else "are"
+    if not count or residuals.probability < DOUBTFUL or output in forms(problem.noise):
+        return ""
     return (
         f"{count} of {len(residuals.values)} prediction errors of {name!r} {verb} more than {FAR:.0f} times as large "
         f"as most ({residuals.bulk:.2g} of the standard deviation that the noise has): a few outliers decide on the "

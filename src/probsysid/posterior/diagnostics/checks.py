@@ -74,5 +74,7 @@ def _with_errors(posterior: "Posterior", executor: Executor) -> "Posterior":
     problem, solver = posterior.setup.problem, posterior.setup.solver
     target = BatchTarget(problem, solver, posterior.records, len(posterior.weights), executor)
     errors = target.one_step_errors(*some_draws(posterior.theta, posterior.weights))
-    found = find_doubts(errors, problem, posterior.records, posterior.theta, posterior.weights, fixed_steps=False)
+    adequate = posterior.check is None or posterior.check.adequate
+    theta, weights = posterior.theta, posterior.weights
+    found = find_doubts(errors, problem, posterior.records, theta, weights, fixed_steps=False, adequate=adequate)
     return replace(posterior, errors=errors, doubts=tuple(found))
