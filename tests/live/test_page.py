@@ -230,10 +230,13 @@ def test_the_page_says_when_it_cannot_keep_up_and_by_how_much() -> None:
         "leading": "lag",
         "failures": {},
         "alarm": "",
+        "settling": "",
         "ended": False,
     }
     words = sentences(status, paused=False, said="")
     assert words["verdict"] == "cannot keep up: 300 of 610 samples per second" and words["level"] == "bad"
     assert words["counts"] == "3 late" and words["problem"] == "a gap"
     assert sentences(status | {"behind": ""}, paused=True, said="")["verdict"] == "PAUSED  the data fit the model"
+    soon = sentences(status | {"behind": "", "settling": "started again"}, paused=False, said="")
+    assert (soon["verdict"], soon["level"]) == ("started again", "wait")
     assert sentences({}, paused=False, said="")["verdict"] == "waiting for samples"

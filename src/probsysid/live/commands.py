@@ -44,7 +44,7 @@ Gap = Annotated[str | None, typer.Option(help="What a gap becomes: missing, hold
 Patience = Annotated[float, typer.Option(help="Seconds for which samples wait for earlier ones.")]
 FALSE_ALARMS = "Mean time between false alarms in seconds, at least; 0 watches for no change."
 FalseAlarms = Annotated[float, typer.Option(help=FALSE_ALARMS)]
-OnAlarm = Annotated[str, typer.Option(help="go-on, or restart from a widened posterior.")]
+OnAlarm = Annotated[str, typer.Option(help="go-on, or restart from the priors (or see --keep).")]
 Keep = Annotated[float, typer.Option(help="Information that such a restart keeps, from 0 to 1.")]
 Address = Annotated[str, typer.Option(help="Where the page is seen; other than 127.0.0.1 needs a token.")]
 Port = Annotated[int, typer.Option(help="Of the page; 0 for any that is free.")]
@@ -67,7 +67,7 @@ def live(
     patience: Patience = 0.5,
     false_alarms: FalseAlarms = 86_400.0,
     on_alarm: OnAlarm = "go-on",
-    keep: Keep = 0.01,
+    keep: Keep = 0.0,
     address: Address = "127.0.0.1",
     port: Port = PORT,
     no_page: NoPage = False,

@@ -20,8 +20,9 @@ class LiveOptions:
         gaps: what a gap becomes, "missing", "hold" or "restart" (`alignment.py`); None for missing outputs where there
             are no inputs, and a restart otherwise.
         false_alarms: mean time between false alarms in seconds, at least; None watches for no change.
-        on_alarm: "go on", or "restart" from a widened posterior.
-        keep: fraction of the posterior's information that such a restart keeps.
+        on_alarm: "go on", or "restart" from the priors, or from a widened posterior.
+        keep: fraction of the posterior's information that such a restart keeps: the more, the smaller the changes
+            that it can follow.
         settle: samples before changes are watched for: the posterior is few particles in a wide prior before.
         checkpoint: seconds between checkpoints.
         results: seconds between results.
@@ -32,7 +33,7 @@ class LiveOptions:
     gaps: Gaps | None = None
     false_alarms: float | None = 86_400.0
     on_alarm: OnAlarm = "go on"
-    keep: float = 0.01
+    keep: float = 0.0
     settle: int = 100
     checkpoint: float = 60.0
     results: float = 0.5

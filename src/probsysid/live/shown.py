@@ -100,8 +100,20 @@ def status(engine: "Engine") -> dict[str, Any]:
         "leading": engine.leading.name,
         "failures": {t.name: t.failure for t in engine.tracks if t.failure},
         "alarm": engine.alarm_text,
+        "settling": settling(engine),
         "ended": engine.intake.ended,
     }
+
+
+SETTLED = 200
+"""Samples after a new start for which it is too early to say that the data fit."""
+
+
+def settling(engine: "Engine") -> str:
+    """What is said soon after a new start that an alarm has caused."""
+    if not engine.alarms or engine.position >= SETTLED:
+        return ""
+    return f"started again after the alarm at t = {engine.alarms[-1].time:.6g} s; too early to say whether the data fit"
 
 
 def histogram(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:

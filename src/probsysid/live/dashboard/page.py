@@ -209,6 +209,8 @@ def sentences(status: dict[str, Any], paused: bool, said: str) -> dict[str, str]
         verdict, level = status["alarm"], "bad"
     elif not status["processed"]:
         verdict, level = "waiting for samples", "wait"
+    elif status["settling"]:
+        verdict, level = status["settling"], "wait"
     else:
         verdict, level = "the data fit the model", "good"
     if status["ended"]:
