@@ -148,7 +148,7 @@ def test_a_change_raises_an_alarm_that_names_the_constant() -> None:
     assert live.alarms[0] == alarm
 
 
-def test_after_an_alarm_a_wider_posterior_finds_the_new_value() -> None:
+def test_after_an_alarm_a_new_start_finds_the_new_value() -> None:
     rows = lag.measure(700, change=250, rate=0.85 * lag.RATE)
     with begin(options=ps.LiveOptions(on_alarm="restart")) as live:
         push(live, rows[:500])
@@ -159,6 +159,11 @@ def test_after_an_alarm_a_wider_posterior_finds_the_new_value() -> None:
     assert posterior.settings.samples < 450
     # without the new start the mean is still above 95 % of the old value, by the samples of the first part
     assert abs(posterior.mean("a") - 0.85 * lag.RATE) < 4 * posterior.sd("a")
+    assert len(live.alarms) == 1  # the new values fit
+    begun, given = posterior.setup.problem.priors, lag.OPTIONS["priors"]  # all is forgotten
+    for name, prior in given.items():
+        assert type(begun[name]) is type(prior)
+        assert (float(begun[name].loc), float(begun[name].scale)) == (prior.loc, prior.scale)
 
 
 def test_events_are_kept_with_the_samples_as_data(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 Of the posterior's information a fraction `keep` is kept and the rest replaced by the prior's: in unconstrained
 coordinates the power posterior p(theta | data)^keep p(theta)^(1 - keep), with both as Gaussians.  `keep = 1` starts
-again with the posterior itself, as after a gap; `keep = 0` forgets all.  Quantities are taken one by one, so that the
-correlation between them is forgotten in any case.  Initial values are those of the hidden states when the stream was
-cut, with the spread that is given for them.
+again with the posterior itself, as after a gap; `keep = 0` with the priors that were given at the very beginning.
+Quantities are taken one by one, so that the correlation between them is forgotten in any case.  Initial values are
+those of the hidden states when the stream was cut, with the spread that is given for them.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,12 @@ DRAWS = 2000
 Moments = tuple[float, float]
 
 
-def widened(posterior: Posterior, keep: float, states: Mapping[str, Moments]) -> dict[str, Any]:
-    """Arguments `priors`, `noise`, `initial` and `process_noise` for what comes next."""
-    problem: Problem = posterior.setup.problem
+def widened(posterior: Posterior, problem: Problem, keep: float, states: Mapping[str, Moments]) -> dict[str, Any]:
+    """Arguments `priors`, `noise`, `initial` and `process_noise` for what comes next.
+
+    `problem` has the priors as they were before any new start: those of the posterior's own segment may hold what was
+    known then.
+    """
     found = {
         name: _of_one(prior, posterior.columns[str(name)], posterior.weights, keep)
         if isinstance(name, str) and name in posterior.columns and isinstance(prior, dist.Distribution)
@@ -60,7 +63,7 @@ def _noise(name: str, given: Any, posterior: Posterior, keep: float) -> Any:
 def _of_one(prior: Any, values: np.ndarray, weights: np.ndarray, keep: float) -> Any:
     """The power posterior of one number; of a kind of number that has no simple prior, the prior itself."""
     positive = prior.support is constraints.positive
-    if np.ndim(values) != 1 or not (positive or prior.support is constraints.real):
+    if keep == 0 or np.ndim(values) != 1 or not (positive or prior.support is constraints.real):
         return prior
     change = np.log if positive else np.asarray
     mean, sd = weighted_moments(change(values), weights)

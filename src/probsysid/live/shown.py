@@ -110,10 +110,10 @@ SETTLED = 200
 
 
 def settling(engine: "Engine") -> str:
-    """What is said soon after a new start that an alarm has caused."""
-    if not engine.alarms or engine.position >= SETTLED:
+    """What is said soon after a new start."""
+    if engine.position >= SETTLED or engine.tracks[0].segment == 0:
         return ""
-    return f"started again after the alarm at t = {engine.alarms[-1].time:.6g} s; too early to say whether the data fit"
+    return "started again; too early to say whether the data fit"
 
 
 def histogram(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:

@@ -93,6 +93,7 @@ class Track:
         self.seen: list[Seen] = []
         self._time_of = time_of
         self._begin(Identifier(**self.arguments))
+        self._given = self.identifier.problem
 
     def _begin(self, identifier: Identifier) -> None:
         self.identifier = identifier
@@ -220,7 +221,7 @@ class Track:
             elif spread is not None:
                 sd = float(np.hypot(3 * sd, 0.1 * spread[j]))
             states[name] = (mean, sd)
-        found = widened(self.identifier.posterior, keep, states)
+        found = widened(self.identifier.posterior, self._given, keep, states)
         return {key: None if value is None else _encoded(value) for key, value in found.items()}
 
     def restart(self, stored: Mapping[str, Any]) -> None:
