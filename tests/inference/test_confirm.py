@@ -1,6 +1,6 @@
 """Fresh draws that raise doubts, and the moves that follow."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax
@@ -9,8 +9,9 @@ import pytest
 
 from probsysid import Sampler
 from probsysid._internal.statistics import log_mean_exp
-from probsysid.inference.confirm import check, confirm
+from probsysid.inference.confirm import Pilot, check, confirm
 from probsysid.smc import ibis
+from probsysid.smc.adaptive_substeps import evaluate
 from probsysid.smc.budget import Budget
 from probsysid.smc.ibis import IBISState
 from tests.smc.conjugate import EnergyTarget, Regression
@@ -151,7 +152,7 @@ def test_draws_are_compared_on_a_pilot_that_is_close(missed: IBISState) -> None:
     """The target is not evaluated at all, and what the particles miss shows all the same.  A tilt by 0.1 along a
     coordinate with a standard deviation of 1.5 costs 2 % of the effective number, one by 0.5 would cost 43 %."""
     target, pilot = Counted(funnel()), Counted(tilted(0.1))
-    found = check(missed, target, values, 0, pilot)
+    found = check(missed, target, values, 0, Pilot(pilot))
     assert target.sweeps == 0 and pilot.sweeps >= 2
     assert found.fresh is not None and (found.fresh.least_p < 0.01 or found.fresh.pareto_shape >= 0.4)
     assert found.ess == check(missed, funnel(), values, 0).ess
@@ -168,14 +169,31 @@ def test_healthy_particles_are_confirmed_on_a_tilted_pilot() -> None:
         return target.energy(theta, sample) - (0.15 / sd * theta[0] + 3.0) / target.samples
 
     pilot = EnergyTarget(energy, target.draw, target.log_prior, target.samples)
-    found = check(run, Counted(target), values, 1, pilot)
+    found = check(run, Counted(target), values, 1, Pilot(pilot))
     # three probabilities: 1e-4 by chance in one of 3000 runs; a shift of the log evidence by 3 would be 100 errors
     assert found.fresh is not None and found.fresh.least_p > 1e-4 and found.trusted
 
 
+def test_the_run_on_the_pilot_is_used_where_it_has_the_same_particles(missed: IBISState) -> None:
+    """What is known of the particles on the pilot is not computed again, and what is found is the same."""
+    pilot = Counted(tilted(0.1))
+    expected = check(missed, funnel(), values, 0, Pilot(pilot))
+    assert expected.fresh is not None
+    computed = evaluate(missed, pilot).likelihood
+    explored = replace(
+        missed, log_weights=missed.log_weights + computed - missed.log_likelihood, log_likelihood=computed
+    )
+    sweeps, pilot.sweeps = pilot.sweeps - 1, 0
+    found = check(missed, funnel(), values, 0, Pilot(pilot, explored))
+    assert found.fresh is not None and pilot.sweeps == sweeps - 1
+    assert asdict(found.fresh) == pytest.approx(asdict(expected.fresh))
+    elsewhere = replace(explored, theta=explored.theta + 1, log_likelihood=0 * computed)
+    assert check(missed, funnel(), values, 0, Pilot(pilot, elsewhere)) == expected
+
+
 def test_a_pilot_that_is_not_close_is_not_used(missed: IBISState) -> None:
     pilot = Counted(tilted(0.5))
-    found = check(missed, funnel(), values, 0, pilot)
+    found = check(missed, funnel(), values, 0, Pilot(pilot))
     assert pilot.sweeps == 1
     assert found == check(missed, funnel(), values, 0)
 

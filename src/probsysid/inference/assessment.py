@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probsysid._internal.statistics import log_mean_exp
-from probsysid.inference.confirm import confirm
+from probsysid.inference.confirm import Pilot, confirm
 from probsysid.inference.mode_search import search_lost_modes
 from probsysid.model.problem import Problem
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
@@ -45,9 +45,16 @@ class Assessed(NamedTuple):
 
 
 def assess(
-    run: IBISState, history: History, target: BatchTarget, sampler: Sampler, seed: int, budget: Budget
+    run: IBISState,
+    history: History,
+    target: BatchTarget,
+    sampler: Sampler,
+    seed: int,
+    budget: Budget,
+    explored: IBISState | None = None,
 ) -> Assessed | None:
-    """The checks; None for a run that has not reached the end of the data."""
+    """The checks; None for a run that has not reached the end of the data.  `explored` is the run on the pilot, before
+    it was taken over to the target."""
     if run.samples < target.samples:
         return None
     values = partial(_values, target.problem)
@@ -55,7 +62,7 @@ def assess(
         run, found = _adequate(run, history, target, sampler, budget)
         checks = found._asdict()
     whole = target.at(run.level) if target.adaptive else target
-    pilot = target.pilot and target.pilot.at(run.level)
+    pilot = _pilot(run, target, explored)
     run, sampling, rejuvenations = confirm(run, whole, sampler, values, seed, budget, pilot)
     if rejuvenations:
         nothing = np.empty((0, sampler.islands))
@@ -65,6 +72,14 @@ def assess(
     evidence, effective = float(log_mean_exp(run.evidence_by_population)), float(np.median([*sampling.ess.values()]))
     sampling = replace(sampling, modes=search_lost_modes(run, target, evidence, effective, seed))
     return Assessed(run, history, _one_step_errors(run, target), sampling, checks)
+
+
+def _pilot(run: IBISState, target: BatchTarget, explored: IBISState | None) -> Pilot | None:
+    """What fresh draws are compared on: where the particles are those that the pilot left, at no further cost."""
+    if target.pilot is None:
+        return None
+    same = explored is not None and explored.theta is run.theta
+    return Pilot(target.pilot.at(explored.level), explored) if explored and same else Pilot(target.pilot.at(run.level))
 
 
 def _one_step_errors(run: IBISState, target: BatchTarget) -> tuple[np.ndarray, ...]:

@@ -8,6 +8,7 @@ with the new ones.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from probsysid.posterior.diagnostics.sampling_check import NO_DRAWS, SamplingChe
 from probsysid.posterior.importance_sampling import LogTarget, fitted_sample
 from probsysid.smc import ibis
 from probsysid.smc import weights as w
-from probsysid.smc.adaptive_substeps import MultilevelTarget, evaluate, log_ratios, loss
+from probsysid.smc.adaptive_substeps import LevelEvaluation, MultilevelTarget, evaluate, log_ratios, loss
 from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget
 from probsysid.smc.ibis import IBISState
 from probsysid.smc.options import Sampler
@@ -37,6 +38,14 @@ FEWEST_FRESH = 512
 CLOSE = 0.2
 """Share of the effective number that particles may lose when they are weighted for the pilot."""
 
+
+class Pilot(NamedTuple):
+    """The pilot at the level of a run, and the run as it was on the pilot, if its particles came from there."""
+
+    target: MultilevelTarget
+    run: IBISState | None = None
+
+
 Values = Callable[[np.ndarray], dict[str, np.ndarray]]
 """Scalar quantities by name, of particles as columns."""
 
@@ -48,7 +57,7 @@ def confirm(
     values: Values,
     seed: int,
     budget: Budget,
-    pilot: MultilevelTarget | None = None,
+    pilot: Pilot | None = None,
 ) -> tuple[IBISState, SamplingCheck, tuple[Rejuvenation, ...]]:
     """The run, moved further where that is called for, what the checks say of it, and the rejuvenations.
 
@@ -69,9 +78,10 @@ def confirm(
 
 
 def check(
-    run: IBISState, target: MultilevelTarget, values: Values, seed: int, pilot: MultilevelTarget | None = None
+    run: IBISState, target: MultilevelTarget, values: Values, seed: int, pilot: Pilot | None = None
 ) -> SamplingCheck:
-    """Compare the populations with each other, and with fresh draws: one sweep over the data, or two of the pilot."""
+    """Compare the populations with each other, and with fresh draws: one sweep over the data, or
+    one or two of the pilot."""
     by_population = {name: value.reshape(run.log_weights.shape) for name, value in values(run.flat_theta).items()}
     evidence = run.evidence_by_population
     agreement = check_populations(by_population, run.log_weights, evidence, run.shared_error)
@@ -85,9 +95,7 @@ def check(
     return replace(agreement, fresh=compare_fresh(sample.ratios, sample.theta, theta, weights, agreement, total))
 
 
-def _on_pilot(
-    run: IBISState, target: MultilevelTarget, pilot: MultilevelTarget | None
-) -> tuple[IBISState, MultilevelTarget]:
+def _on_pilot(run: IBISState, target: MultilevelTarget, pilot: Pilot | None) -> tuple[IBISState, MultilevelTarget]:
     """The particles weighted for the pilot's posterior, and the pilot; where that would cost too much of their
     effective number, or any of them, they themselves and their own target.
 
@@ -95,11 +103,19 @@ def _on_pilot(
     """
     if pilot is None:
         return run, target
-    other = evaluate(run, pilot)
+    same = pilot.run is not None and pilot.run.theta is run.theta
+    explored = pilot.run if pilot.run is not None and same else _weighted_for(run, pilot.target)
+    other = LevelEvaluation(explored.state, explored.log_likelihood)
     ratios = log_ratios(run, other)
     if not np.all(np.isfinite(ratios.ravel()[run.normalised_weights > 0])) or loss(run, other) > CLOSE:
         return run, target
-    return replace(run, log_weights=run.log_weights + ratios, log_likelihood=other.likelihood), pilot
+    return explored, pilot.target
+
+
+def _weighted_for(run: IBISState, target: MultilevelTarget) -> IBISState:
+    """The particles with the weights and likelihoods of another target."""
+    other = evaluate(run, target)
+    return replace(run, log_weights=run.log_weights + log_ratios(run, other), log_likelihood=other.likelihood)
 
 
 def _doubtful(found: SamplingCheck) -> bool:

@@ -136,8 +136,8 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
     with locked(path) if path is not None else nullcontext():
         numbers = [data.numbers[: record.samples] for data, record in zip(target.data, records, strict=True)]
         mark = problem_fingerprint(problem, solver, sampler, options.seed, numbers)
-        run, history, error = _run(target, sampler, options, _Checkpoint(path, mark), budget)
-        found = None if error else assess(run, history, target, sampler, options.seed, budget)
+        run, history, error, explored = _run(target, sampler, options, _Checkpoint(path, mark), budget)
+        found = None if error else assess(run, history, target, sampler, options.seed, budget, explored)
         if sampler.recover and not (found and found.sampling.trusted):
             found = _recovered(found, run, history, target, sampler, options, budget)
         if found is None and not error:
@@ -206,11 +206,18 @@ class _Checkpoint(NamedTuple):
             write_atomically(self.path, disk.pack(run, history, self.fingerprint))
 
 
-def _run(
-    batch: BatchTarget, sampler: Sampler, options: _RunOptions, keep: _Checkpoint, budget: Budget
-) -> tuple[IBISState, History, SamplingError | None]:
-    """Start or resume, and process all samples, or as many as half the budget allows; where sampling failed, the run
-    before that and the error."""
+class _Run(NamedTuple):
+    """A run as far as it came; where sampling failed, the one before that, and the error."""
+
+    run: IBISState
+    history: History
+    error: SamplingError | None = None
+    explored: IBISState | None = None
+    """The finished run on the pilot, before it was taken over to the target."""
+
+
+def _run(batch: BatchTarget, sampler: Sampler, options: _RunOptions, keep: _Checkpoint, budget: Budget) -> _Run:
+    """Start or resume, and process all samples, or as many as half the budget allows."""
     first_part = budget.part(FIRST_PART)
     target = MeteredTarget(batch, first_part)
     saved = keep.load()
@@ -232,14 +239,16 @@ def _run(
             keep.save(run, history)
 
         try:
-            run, error = sample_all(run, history, target, sampler, tell, save, options.checkpoint_seconds), None
+            run = sample_all(run, history, target, sampler, tell, save, options.checkpoint_seconds)
+            found = _Run(run, history)
             if run.samples == target.samples:
-                run, step = pilot.certify(run, batch, sampler)
+                certified, step = pilot.certify(run, batch, sampler)
                 history.add(step)
+                found = _Run(certified, history, explored=run if run.pilot else None)
         except SamplingError as failed:
-            run, error = latest[0], failed
+            found = _Run(latest[0], history, failed)
     budget.spent += first_part.spent
-    return run, history, error
+    return found
 
 
 def sample_all(

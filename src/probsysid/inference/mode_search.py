@@ -46,7 +46,7 @@ STARTS = 5
 FIRST_STEPS = 3
 """Newton steps with a full Hessian that must be affordable."""
 
-TRIALS = 28
+TRIALS = 10
 """Points that a search tries in each iteration."""
 
 ALIKE = 1.0
@@ -100,9 +100,16 @@ def _modes(
     prior = _prior_draws(pilot, len(density), screened, seed)
     alive = np.isfinite(density) & (run.normalised_weights > 0)
     best = run.flat_theta[:, [int(np.argmax(np.where(alive, density, -np.inf)))]]
-    starts = np.hstack([peaks(prior[:, :screened], pilot(prior[:, :screened]), STARTS), best])
+    starts = np.hstack([peaks(prior[:, :screened], _coarse(pilot)(prior[:, :screened]), STARTS), best])
     found = find_modes(pilot, starts, FIRST_WIDTH * prior.std(axis=1), go_on=lambda: pilot.work < allowed)
     return found, starts.shape[1]
+
+
+def _coarse(pilot: LogTarget) -> LogTarget:
+    """The pilot with half as many steps, which will do to see where searches should start, and the same programs."""
+    assert isinstance(pilot.target, BatchTarget)
+    steps = pilot.target.substeps
+    return LogTarget(pilot.target.at(steps.bit_length() - 2), pilot.portion) if steps > 1 else pilot
 
 
 def _prior_draws(pilot: LogTarget, count: int, least: int, seed: int) -> np.ndarray:

@@ -26,9 +26,9 @@ STEP = 0.01
 """Length of a difference, in widths of the ellipsoid."""
 
 DAMPING = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1e4)
-"""Levenberg-Marquardt parameters tried at once, in units of the median curvature ..."""
-STRIDES = (1.0, 2.0, 4.0, 16.0)
-"""... with steps of these lengths: narrow valleys are long."""
+"""Levenberg-Marquardt parameters tried at once, in units of the median curvature, ..."""
+LONGER = ((0.0, 2.0), (0.1, 4.0), (1.0, 16.0))
+"""... and some of their steps made longer: narrow valleys are long."""
 
 STRETCH = 30.0
 """Factor by which the axes of the ellipsoid may grow or shrink in one iteration."""
@@ -171,10 +171,11 @@ class _Search:
     def steps(self) -> np.ndarray:
         """Steps to try, as columns."""
         if self.slope is None or self.curvature is None or self.axes is None:
-            return np.zeros((len(self.mode.theta), len(DAMPING) * len(STRIDES)))
+            return np.zeros((len(self.mode.theta), len(DAMPING) + len(LONGER)))
         size = np.maximum(np.abs(self.curvature), STRETCH**-2)
-        damped = [self.slope / (size + damping * np.median(size)) for damping in DAMPING]
-        ways = np.stack([stride * step for step in damped for stride in STRIDES], axis=1)
+        median = np.median(size)
+        tried = [*((damping, 1.0) for damping in DAMPING), *LONGER]
+        ways = np.stack([length * self.slope / (size + damping * median) for damping, length in tried], axis=1)
         return self.mode.factor @ self.axes @ ways
 
     def moved(self, points: np.ndarray, values: np.ndarray) -> "_Search":

@@ -8,7 +8,10 @@ determinant is a constant, so that densities stay exact.  Triangular maps as pro
 Transport map accelerated Markov chain Monte Carlo.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -184,22 +187,23 @@ MANY = StudentTMixture(components=20)
 """For many narrow modes, such as a frequency has with its aliases."""
 
 
+ONE = (MomentMatchedT(), Curved(MomentMatchedT()), Scaled(MomentMatchedT()))
+SEVERAL = (StudentTMixture(), Curved(StudentTMixture()), Scaled(StudentTMixture()))
+
+
 @dataclass(frozen=True)
 class BestFit:
     """Of several families, the one under which the particles are most likely (Akaike's criterion).
 
+    Expectation maximisation takes most of the time.  Where straight coordinates have no use for several components, it
+    is left out, but for the coordinates that suit one component best.
+
     Args:
-        families: those to choose from.
+        families: those to choose from: of one component, or none, then mixtures, straight ones first.
         many: one more with many components, for as many particles as there are numbers to fit; None for none.
     """
 
-    families: tuple[Proposal, ...] = (
-        StudentTMixture(),
-        Curved(MomentMatchedT()),
-        Curved(StudentTMixture()),
-        Scaled(MomentMatchedT()),
-        Scaled(StudentTMixture()),
-    )
+    families: tuple[Proposal, ...] = (*ONE, *SEVERAL)
     many: StudentTMixture | None = MANY
 
     @property
@@ -207,15 +211,55 @@ class BestFit:
         return "best-fitting mixture" if self == BestFit() else " or ".join(family.name for family in self.families)
 
     def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Density:
-        fits, failures, size = [], [], ess_of_weights(weights)
-        families = self.families
-        if self.many is not None and self.many.numbers(len(vectors)) <= size:
-            families = (*families, self.many)
+        fits = _Fits(random, vectors, weights)
+        one = fits.of([family for family in self.families if not _is_mixture(family)])
+        mixtures = [family for family in self.families if _is_mixture(family)]
+        straight = fits.of(mixtures[:1])
+        if one is None or straight is None or straight.score > one.score:
+            fits.of(mixtures[1:])
+            if self.many is not None and self.many.numbers(len(vectors)) <= fits.size:
+                fits.of([self.many])
+        else:
+            fits.of([family for family in mixtures[1:] if type(family) is type(one.family)])
+        return fits.best
+
+
+class _Fit(NamedTuple):
+    score: float
+    """Mean log density of the particles, less one for each number that was fitted to an effective particle."""
+    family: Proposal
+    density: Density
+
+
+class _Fits:
+    """Families that were fitted to the same particles."""
+
+    def __init__(self, random: np.random.Generator, vectors: Vectors, weights: Weights):
+        self.random, self.vectors, self.weights = random, vectors, weights
+        self.size = ess_of_weights(weights)
+        self._found: list[_Fit] = []
+        self._failures: list[DegenerateParticles] = []
+
+    def of(self, families: Sequence[Proposal]) -> _Fit | None:
+        """The best of these; None where none can be fitted."""
+        before = len(self._found)
         for family in families:
             try:
-                fits.append(family.fit(random, vectors, weights))
+                density = family.fit(self.random, self.vectors, self.weights)
             except DegenerateParticles as error:
-                failures.append(error)
-        if not fits:
-            raise failures[0]
-        return max(fits, key=lambda fit: float(weights @ fit.log_density(vectors)) - fit.numbers / size)
+                self._failures.append(error)
+            else:
+                score = float(self.weights @ density.log_density(self.vectors)) - density.numbers / self.size
+                self._found.append(_Fit(score, family, density))
+        return max(self._found[before:], key=itemgetter(0), default=None)
+
+    @property
+    def best(self) -> Density:
+        if not self._found:
+            raise self._failures[0]
+        return max(self._found, key=itemgetter(0)).density
+
+
+def _is_mixture(family: Proposal) -> bool:
+    """Whether it has several components that expectation maximisation finds."""
+    return isinstance(family.family if isinstance(family, Curved | Scaled) else family, StudentTMixture)
