@@ -186,19 +186,47 @@ def test_a_run_that_is_stopped_on_the_pilot_resumes_to_the_same_numbers(
     assert resumed.log_evidence == automatic.log_evidence
 
 
-def test_a_stream_decides_the_same(alone: ps.Posterior, record: ps.Record) -> None:
-    """As a batch run without pilot."""
+@pytest.mark.parametrize("pilot", [True, False])
+def test_a_stream_decides_the_same(alone: ps.Posterior, record: ps.Record, pilot: bool) -> None:
+    """As a batch run that does not recover, whether or not particles follow it with Runge-Kutta steps."""
+    batch = identify(record, sampler=replace(SAMPLER, recover=False)) if pilot else alone
     initial = {"x": dist.Normal(1.0, 0.05), "dx": dist.Normal(0.0, 0.05)}
-    online = ps.Identifier(model, PRIORS, NOISE, initial, DT, sampler=SAMPLER)
+    online = ps.Identifier(model, PRIORS, NOISE, initial, DT, sampler=SAMPLER, solver=ps.Solver(pilot=pilot))
     for value in record.outputs["position"]:
         online.update({}, {"position": value})
-    np.testing.assert_array_equal(online.posterior.theta, alone.theta)
-    np.testing.assert_allclose(online.posterior.weights, alone.weights, rtol=1e-9)
-    assert online.posterior.setup.solver.substeps == alone.setup.solver.substeps
-    checked = online.posterior.checked()
-    assert checked.verdict == alone.verdict
-    assert checked.doubts == alone.doubts == ()
-    np.testing.assert_allclose(checked.errors[0], alone.errors[0], rtol=1e-6, atol=1e-9)
+    assert online.run.pilot is pilot
+    found = online.posterior
+    np.testing.assert_array_equal(found.theta, batch.theta)
+    np.testing.assert_allclose(found.weights, batch.weights, rtol=1e-9)
+    np.testing.assert_allclose(found.evidence_by_population, batch.evidence_by_population, rtol=1e-9)
+    np.testing.assert_array_equal(found.history.ess, batch.history.ess)
+    assert found.history.rejuvenations == batch.history.rejuvenations
+    assert found.setup.solver.substeps == batch.setup.solver.substeps
+    checked = found.checked()
+    assert checked.doubts == batch.doubts == ()
+    if not pilot:  # with one, a batch run is compared with it, not with finer steps
+        assert checked.verdict == batch.verdict
+    np.testing.assert_allclose(checked.errors[0], batch.errors[0], rtol=1e-6, atol=1e-9)
+
+
+def test_looking_at_a_stream_changes_nothing(record: ps.Record, tmp_path: Path) -> None:
+    """On the pilot, too: neither a look, which goes over to the solver, nor a file."""
+    initial = {"x": dist.Normal(1.0, 0.05), "dx": dist.Normal(0.0, 0.05)}
+    blind, watched = (ps.Identifier(model, PRIORS, NOISE, initial, DT, sampler=SAMPLER) for _ in range(2))
+    for first in range(0, SAMPLES, 15):
+        part = {"position": record.outputs["position"][first : first + 15]}
+        blind.update({}, part)
+        watched.update({}, part)
+        early = watched.posterior
+        assert early.settings.samples == first + 15
+        assert np.shares_memory(watched.posterior.theta, early.theta)  # it is not computed twice
+        watched.save(tmp_path / "stream.npz")
+        watched = ps.Identifier.load(tmp_path / "stream.npz")
+    assert blind.run.pilot and watched.run.pilot
+    np.testing.assert_array_equal(watched.run.theta, blind.run.theta)
+    np.testing.assert_array_equal(watched.run.log_weights, blind.run.log_weights)
+    np.testing.assert_array_equal(watched.posterior.weights, blind.posterior.weights)
+    assert len(watched.posterior.history.ess) == SAMPLES
 
 
 def test_saved_and_loaded(automatic: ps.Posterior, tmp_path) -> None:

@@ -212,7 +212,7 @@ def test_ctrl_c_in_the_middle_of_an_update(record: ps.Record, batch: ps.Posterio
     for line in range(100):
         first, last = last, last + 2
         try:
-            with ctrl_c({"Identifier._step", "StreamTarget.append"}, line):
+            with ctrl_c({"Identifier._step", "GrowingRecord.append", "StreamTarget._catch_up"}, line):
                 feed(online, record, first, last)
         except KeyboardInterrupt:
             assert online.samples == last

@@ -10,9 +10,10 @@ import probsysid as ps
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import ENERGY, OneStep
 from probsysid.parallel.threads import Threads
-from probsysid.targets.stream_target import StreamTarget
+from probsysid.targets.stream_target import GrowingRecord, StreamTarget
 
 SAMPLES, PARTICLES = 20, 16
+SOLVER = ps.Solver(smoothness=2, substeps=1)
 
 MODEL = ps.Model(
     {"x": 2},
@@ -21,18 +22,23 @@ MODEL = ps.Model(
 )
 
 
-def stream(outputs: dict[str, np.ndarray]) -> StreamTarget:
+def growing(channels: dict[str, np.ndarray]) -> GrowingRecord:
+    record = GrowingRecord(MODEL, 0.2, "linear")
+    record.append(channels)
+    return record
+
+
+def stream(outputs: dict[str, np.ndarray], solver: ps.Solver = SOLVER, force: float | None = None) -> StreamTarget:
     problem = Problem.make(
         MODEL,
         {"c": ps.dist.LogNormal(-1, 0.3), "k": ps.dist.LogNormal(0, 0.3)},
         {"position": 0.05, "velocity": 0.2},
         [{"x": ps.dist.Normal(0, 0.1), "dx": 0.0}],
-        None,
+        None if force is None else {"x": force},
     )
-    force = np.sin(np.arange(SAMPLES))
-    channels = {"force": force, **{f"output:{name}": values for name, values in outputs.items()}}
-    solver = ps.Solver(smoothness=2, substeps=1)
-    return StreamTarget(problem, solver, PARTICLES, Threads(cores=1), 0.2, "linear", channels=channels)
+    inputs = {"force": np.sin(np.arange(SAMPLES))}
+    channels = {**inputs, **{f"output:{name}": values for name, values in outputs.items()}}
+    return StreamTarget(problem, solver, PARTICLES, Threads(cores=1), growing(channels))
 
 
 def measured(seed: int = 0) -> dict[str, np.ndarray]:
@@ -48,8 +54,11 @@ def predictions(target: StreamTarget, first: int) -> tuple[OneStep, Any, Any]:
     return target.one_step(state, theta, first, SAMPLES), state, theta
 
 
-def test_energies_and_errors_are_those_of_the_sampler() -> None:
-    target = stream(measured())
+@pytest.mark.parametrize("force", [None, 0.3], ids=["output error", "process noise"])
+@pytest.mark.parametrize("pilot", [False, True], ids=["solver", "pilot"])
+def test_energies_and_errors_are_those_of_the_sampler(pilot: bool, force: float | None) -> None:
+    target = stream(measured(), ps.Solver() if pilot else SOLVER, force)
+    target = target.pilot if pilot else target
     found, state, theta = predictions(target, 3)
     prepared = target._prepare(0)(theta)
     for watched, expected in ((ENERGY, found.energy), (0, found.white[:, 0]), (1, found.white[:, 1])):
@@ -57,11 +66,22 @@ def test_energies_and_errors_are_those_of_the_sampler() -> None:
         np.testing.assert_allclose(np.asarray(rows)[: SAMPLES - 3], expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("force", [None, 0.3], ids=["output error", "process noise"])
+def test_the_pilot_shows_the_states_that_the_solver_does(force: float | None) -> None:
+    """At 16 steps per sample both are close to the exact motion; without process noise the pilot is sure of it."""
+    target = stream(measured(), ps.Solver(), force).at(4)
+    (found, *_), (expected, *_) = predictions(target.pilot, 1), predictions(target, 1)
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-3)
+    np.testing.assert_allclose(found.state_mean, expected.state_mean, atol=1e-3)
+    np.testing.assert_allclose(found.state_sd, expected.state_sd, atol=1e-3)
+    assert np.all(found.state_sd == 0) if force is None else np.all(found.state_sd > 0.01)
+
+
 def test_the_energy_is_that_of_the_predicted_gaussians() -> None:
     """The first output is predicted alone in either case; the second given it, so only the sum of both is checked."""
     target = stream(measured())
     found, *_ = predictions(target, 1)
-    y = target.channels["output:position"][1:, None]
+    y = target.stream.channels["output:position"][1:, None]
     np.testing.assert_allclose((y - found.mean[:, 0]) / found.sd[:, 0], found.white[:, 0], rtol=1e-9, atol=1e-9)
     bare = measured()
     bare["velocity"][:] = np.nan
@@ -106,9 +126,7 @@ def test_other_noise_has_predictions_where_it_was_measured(kind: str) -> None:
     outputs = measured()
     outputs["position"][10] = np.nan
     channels = {"force": np.zeros(SAMPLES), **{f"output:{n}": v for n, v in outputs.items()}}
-    target = StreamTarget(
-        problem, ps.Solver(smoothness=2, substeps=1), PARTICLES, Threads(cores=1), 0.2, "linear", channels=channels
-    )
+    target = StreamTarget(problem, ps.Solver(smoothness=2, substeps=1), PARTICLES, Threads(cores=1), growing(channels))
     found, *_ = predictions(target, 1)
     assert np.isnan(found.mean[9, 0]).all()
     assert np.isfinite(np.delete(found.mean[:, 0], 9, axis=0)).all()

@@ -14,7 +14,7 @@ from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.parallel.threads import Threads
 from probsysid.targets.batch_target import BatchTarget
 from probsysid.targets.filter_target import Batching
-from probsysid.targets.stream_target import StreamTarget
+from probsysid.targets.stream_target import GrowingRecord, StreamTarget
 from tests import duffing
 
 CHUNK = 8
@@ -65,13 +65,14 @@ def target() -> tuple[StreamTarget, BatchTarget, ps.Record]:
     options = duffing.options()
     problem = Problem.make(duffing.model, options["priors"], options["noise"], [options["initial"]], None)
     solver, executor, batching = ps.Solver(substeps=2), Threads(1), Batching(chunk=CHUNK)
-    stream = AlignedStream(problem, solver, 64, executor, duffing.DT, "linear", batching=batching)
+    growing = GrowingRecord(duffing.model, duffing.DT, "linear")
+    stream = AlignedStream(problem, solver, 64, executor, growing, batching=batching)
     return stream, BatchTarget(problem, solver, [record], 64, executor, batching=batching), record
 
 
 def feed(stream: StreamTarget, record: ps.Record, first: int, last: int) -> None:
     inputs, outputs = record.inputs["force"], record.outputs["position"]
-    stream.append({"force": np.asarray(inputs)[first:last], "output:position": outputs[first:last]})
+    stream.stream.append({"force": np.asarray(inputs)[first:last], "output:position": outputs[first:last]})
 
 
 def chunk(target: StreamTarget | BatchTarget, number: int) -> PackedSamples:

@@ -14,17 +14,16 @@ background thread.
             online.submit({"force": F_t}, {"position": y_t})  # returns at once
             online.lag, online.posterior                      # samples still queued; the posterior given all others
 
-The posterior equals that of a batch run over the same samples with the same seed, `Solver(pilot=False)` and
-`Sampler(recover=False)`, at any time: both call the same code, and no random decision depends on the portions in which
-samples arrive.  (A pilot would have to be certified whenever the posterior is looked at, and a run is mended only at
-its end.)
+The posterior equals that of a batch run over the same samples with the same seed and `Sampler(recover=False)`, at any
+time: both call the same code, and no random decision depends on the portions in which samples arrive.  (A run is mended
+only at its end.)
 """
 
 import json
 import threading
 import time as clock
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -37,6 +36,7 @@ from probsysid._internal.interrupts import stop_on_signals
 from probsysid._internal.plain_data import Codec, UnstorableError
 from probsysid._internal.validation import check_mapping, checked_path, checked_target, is_real
 from probsysid._internal.worker import BackgroundWorker
+from probsysid.data.record import Record
 from probsysid.inference.argument_checks import check_arguments
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.problem_arguments import LatentArguments
@@ -58,8 +58,9 @@ from probsysid.smc.adaptive_substeps import first_level
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import ALGORITHMS, Sampler
-from probsysid.smc.pilot import forward
-from probsysid.targets.stream_target import SampleBlock, StreamTarget, Word, joined
+from probsysid.smc.pilot import certify, forward
+from probsysid.targets.batch_target import BatchTarget
+from probsysid.targets.stream_target import GrowingRecord, SampleBlock, StreamTarget, Word, joined
 
 SAMPLERS = Codec((Sampler, *ALGORITHMS))
 """Samplers and their algorithms as data."""
@@ -138,15 +139,17 @@ class Identifier:
         latent = LatentArguments(unknown or {}, drifts or {}).processes(model, priors, tuple(noise), solver)
         problem = Problem.make(model, priors, noise, [initial], process_noise, varies, latent)
         particles, executor = sampler.particles, executor or default_executor()
-        stream = StreamTarget(problem, solver, particles, executor, float(dt), intersample)
-        run = ibis.start(stream, sampler, int(seed), first_level(stream))
-        self._begin(stream, sampler, Snapshot(run, History(sampler.islands), None, 0.0))
+        target = StreamTarget(problem, solver, particles, executor, GrowingRecord(model, float(dt), intersample))
+        run = ibis.start(target, sampler, int(seed), first_level(target))
+        self._begin(target, sampler, Snapshot(run, History(sampler.islands), None, 0.0))
 
-    def _begin(self, stream: StreamTarget, sampler: Sampler, snapshot: Snapshot) -> None:
-        self._stream = stream
+    def _begin(self, target: StreamTarget, sampler: Sampler, snapshot: Snapshot) -> None:
+        self._target = target
         self._sampler = sampler
         self._snapshot = snapshot
         self._queue: deque[SampleBlock] = deque()
+        self._certified: tuple[Snapshot, IBISState, StepInfo] | None = None
+        """The posterior that was looked at last."""
         self._changing = threading.Lock()
         """Held while samples or results are handed over, never while anything is computed."""
         self._background = BackgroundWorker(self._step)
@@ -171,7 +174,7 @@ class Identifier:
     @property
     def problem(self) -> Problem:
         """The model with its priors."""
-        return self._stream.problem
+        return self._target.problem
 
     @property
     def lag(self) -> int:
@@ -180,15 +183,33 @@ class Identifier:
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior given all samples but the last `lag`."""
+        """The posterior given all samples but the last `lag`.
+
+        Where the particles follow the stream with Runge-Kutta steps, they are taken over to the probabilistic solver
+        now, which takes about one pass of all samples through it; the stream goes on as if nothing had been asked.
+        """
         with self._changing:
             self._snapshot = snapshot = self._snapshot.gathered()
-            stream, count = self._stream, snapshot.run.samples
-        records = (stream.record(0, count),) if count else ()
-        run, history = snapshot.run, snapshot.history
+            target, count = self._target, snapshot.run.samples
+        records = (target.stream.record(0, count),) if count else ()
+        run, history = self._certify(snapshot, target, records)
         return posterior_from_run(
-            run, history, stream.problem, stream.solver, records, self._sampler, seconds=snapshot.seconds
+            run, history, target.problem, target.solver, records, self._sampler, seconds=snapshot.seconds
         )
+
+    def _certify(
+        self, snapshot: Snapshot, target: StreamTarget, records: tuple[Record, ...]
+    ) -> tuple[IBISState, History]:
+        """A run by the solver itself, and its history."""
+        if not snapshot.run.pilot:
+            return snapshot.run, snapshot.history
+        known = self._certified
+        if known is None or known[0].run is not snapshot.run:
+            finished = BatchTarget(target.problem, target.solver, records, target.particles, target.executor)
+            self._certified = known = snapshot, *certify(snapshot.run, finished, self._sampler)
+        history = snapshot.history.copy()
+        history.add(known[2])
+        return known[1], history
 
     def update(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Process one sample (numbers) or several (arrays of one length); NaN outputs are missing.
@@ -241,24 +262,24 @@ class Identifier:
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, atomically, queued samples included."""
-        target = checked_target(path)
+        file = checked_target(path)
         with self._changing:
             self._snapshot = snapshot = self._snapshot.gathered()
-            stream, queue = self._stream, self._waiting()
-            extra = {f"channel:{name}": values for name, values in stream.with_blocks(queue).items()}
+            target, queue = self._target, self._waiting()
+            extra = {f"channel:{name}": values for name, values in _with_blocks(target.stream, queue).items()}
         extra["options"] = np.frombuffer(json.dumps(self._options(snapshot.seconds)).encode(), dtype=np.uint8)
-        mark = problem_fingerprint(stream.problem, stream.solver, self._sampler, snapshot.run.seed)
-        write_atomically(target, disk.pack(snapshot.run, snapshot.history, mark, extra))
+        mark = problem_fingerprint(target.problem, target.solver, self._sampler, snapshot.run.seed)
+        write_atomically(file, disk.pack(snapshot.run, snapshot.history, mark, extra))
 
     def _options(self, seconds: float) -> dict[str, Any]:
         """Everything but the samples and the state, as data."""
-        stream = self._stream
+        target = self._target
         try:
             sampler = SAMPLERS.encode(self._sampler)
         except UnstorableError as error:
             raise InputError(f"the sampler cannot be stored: {error}.") from None
-        setup = encode_setup(stream.problem, stream.solver)
-        plain = {"dt": stream.dt, "intersample": stream.intersample, "seconds": seconds}
+        setup = encode_setup(target.problem, target.solver)
+        plain = {"dt": target.stream.dt, "intersample": target.stream.intersample, "seconds": seconds}
         return {**plain, "setup": setup, "sampler": sampler}
 
     @classmethod
@@ -277,23 +298,20 @@ class Identifier:
             sampler = SAMPLERS.decode(options["sampler"])
         except (UnstorableError, InputError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be resumed: {str(error).rstrip('.')}.") from None
-        stream = StreamTarget(
-            problem,
-            solver,
-            sampler.particles,
-            executor or default_executor(),
-            dt,
-            intersample,
-            substeps=2**run.level if solver.substeps == "auto" else None,
-            channels={k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")},
+        stream = GrowingRecord(problem.model, dt, intersample)
+        if channels := {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}:
+            stream.append(channels)
+        substeps = 2**run.level if solver.substeps == "auto" else None
+        target = StreamTarget(
+            problem, solver, sampler.particles, executor or default_executor(), stream, substeps=substeps
         )
         self = cls.__new__(cls)
-        self._begin(stream, sampler, Snapshot(run, history, None, seconds))
+        self._begin(target, sampler, Snapshot(run, history, None, seconds))
         return self
 
     def _take(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Check samples and queue them."""
-        model = self._stream.problem.model
+        model = self._target.problem.model
         fresh_inputs = _block("input", inputs, model.input_names, missing_allowed=False)
         fresh_outputs = _block("output", outputs, model.output_names, missing_allowed=True)
         count = _common_length({**fresh_inputs, **{f"output {k}": v for k, v in fresh_outputs.items()}})
@@ -301,7 +319,7 @@ class Identifier:
             return
         for name in model.output_names:
             fresh_outputs.setdefault(name, np.full(count, np.nan))
-        check_data(self._stream.problem.noise, fresh_outputs, " of the new ones")
+        check_data(self._target.problem.noise, fresh_outputs, " of the new ones")
         channels = {**fresh_inputs, **{f"output:{name}": values for name, values in fresh_outputs.items()}}
         with self._changing:
             self._queue.append(SampleBlock(self._end, count, channels))
@@ -311,14 +329,14 @@ class Identifier:
         began = clock.perf_counter()
         with self._changing:
             if queue := self._waiting():
-                self._stream.append(joined(queue))
+                self._target.stream.append(joined(queue))
             self._queue.clear()
-        if self._snapshot.run.samples == self._stream.count:
+        if self._snapshot.run.samples == self._target.stream.count:
             return False
-        run, step = forward(self._snapshot.run, self._stream, self._sampler)
-        before, used = self._snapshot.run, self._stream
-        if self._stream.adaptive:
-            self._stream = self._stream.at(run.level)
+        run, step = forward(self._snapshot.run, self._target, self._sampler)
+        before, used = self._snapshot.run, self._target
+        if self._target.adaptive:
+            self._target = self._target.at(run.level)
         with self._changing:
             self._snapshot = self._snapshot.after(run, step, clock.perf_counter() - began)
         if self._watcher is not None:
@@ -328,11 +346,20 @@ class Identifier:
     @property
     def _end(self) -> int:
         """The number of samples, queued ones included."""
-        return self._queue[-1].first + self._queue[-1].samples if self._queue else self._stream.count
+        return self._queue[-1].first + self._queue[-1].samples if self._queue else self._target.stream.count
 
     def _waiting(self) -> list[SampleBlock]:
         """The queue without blocks that are in the stream already, after an interruption in between."""
-        return [block for block in self._queue if block.first >= self._stream.count]
+        return [block for block in self._queue if block.first >= self._target.stream.count]
+
+
+def _with_blocks(stream: GrowingRecord, blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
+    """All samples by channel, followed by those of the blocks."""
+    own = stream.channels
+    if not blocks:
+        return own
+    more = joined(blocks)
+    return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
 
 
 def _block(kind: str, given: Mapping[str, Any], known: tuple[str, ...], missing_allowed: bool) -> dict[str, np.ndarray]:

@@ -38,15 +38,15 @@ class Suspect(NamedTuple):
 
 
 def rank(
-    earlier: IBISState, stream: StreamTarget, stop: int, prior_sd: Float[np.ndarray, " dimension"]
+    earlier: IBISState, target: StreamTarget, stop: int, prior_sd: Float[np.ndarray, " dimension"]
 ) -> list[Suspect]:
     """The quantities by how well a change of each alone explains the samples from `earlier` up to `stop`."""
-    stream = stream.at(earlier.level) if stream.adaptive else stream
+    target = target.of(earlier)
     theta, weights = earlier.flat_theta, earlier.normalised_weights
     centre = theta @ weights
     spread = np.sqrt((theta - centre[:, None]) ** 2 @ weights)
     state = _middle_state(earlier, centre, spread)
-    problem = stream.problem
+    problem = target.problem
     gone = {problem.initial_name(0, name) for name in problem.model.physical_names}
     members = [s for s in problem.space.sites if isinstance(s.name, str) and s.size == 1 and s.name not in gone]
     if not members:
@@ -56,7 +56,7 @@ def rank(
     offsets = [_grid(spread[s.start], prior_sd[s.start], max(count // max(len(members), 1) - 1, 2)) for s in members]
     for _ in range(2):
         trial, owner = _trials(centre, members, offsets, count)
-        gains = _log_likelihood(stream, state, trial, earlier.samples, stop)
+        gains = _log_likelihood(target, state, trial, earlier.samples, stop)
         gains = gains - gains[0]
         for j, site in enumerate(members):
             own = np.flatnonzero(owner == j)
@@ -66,7 +66,7 @@ def rank(
             k = int(np.searchsorted(near, places[j, 1]))
             low, high = near[max(k - 1, 0)], near[min(k + 1, len(near) - 1)]
             offsets[j] = np.linspace(low, high, len(own)) - centre[site.start]
-    return _named(stream, centre, members, places)
+    return _named(target, centre, members, places)
 
 
 def _middle_state(earlier: IBISState, centre: np.ndarray, spread: np.ndarray) -> np.ndarray:
@@ -96,18 +96,18 @@ def _trials(centre: np.ndarray, members: list[PriorSite], offsets: list[np.ndarr
     return trial, owner
 
 
-def _log_likelihood(stream: StreamTarget, state: Any, theta: np.ndarray, first: int, stop: int) -> np.ndarray:
+def _log_likelihood(target: StreamTarget, state: Any, theta: np.ndarray, first: int, stop: int) -> np.ndarray:
     total = np.zeros(theta.shape[1])
     while first < stop:
-        last = min(stream.limit(first), stop)
-        state, energies = stream.advance(state, theta, first, last)
+        last = min(target.limit(first), stop)
+        state, energies = target.advance(state, theta, first, last)
         total += np.sum(np.asarray(energies)[: last - first], axis=0)
         first = last
     return np.where(np.isfinite(total), -total, -np.inf)
 
 
-def _named(stream: StreamTarget, centre: np.ndarray, members: list[PriorSite], places: np.ndarray) -> list[Suspect]:
-    space = stream.problem.space
+def _named(target: StreamTarget, centre: np.ndarray, members: list[PriorSite], places: np.ndarray) -> list[Suspect]:
+    space = target.problem.space
     changed = np.repeat(centre[:, None], len(members) + 1, axis=1)
     for j in range(len(members)):
         changed[int(places[j, 0]), j + 1] = places[j, 1]

@@ -105,7 +105,7 @@ class Track:
         self._raised: int | None = None
         self._questioned: _Question | None = None
         self._quiet_until, self._alarms = self.options.settle, 0
-        self._stream: StreamTarget | None = None
+        self._target: StreamTarget | None = None
         self.last_state: dict[str, tuple[float, float]] = {}
         self._recent: deque[np.ndarray] = deque(maxlen=1000)
 
@@ -131,16 +131,16 @@ class Track:
         with suppress(KeyboardInterrupt):  # raised when all is done; the engine is told to stop by its own way
             self.identifier.update(inputs, outputs)
 
-    def _step(self, before: IBISState, after: IBISState, info: StepInfo, stream: StreamTarget) -> None:
+    def _step(self, before: IBISState, after: IBISState, info: StepInfo, target: StreamTarget) -> None:
         """Look at the samples of one step; called by the identifier."""
-        self._stream = stream
+        self._target = target
         if before.state is not None and (
             not self._earlier or before.samples - self._earlier[-1].samples >= EVERY or not self._comparable(before)
         ):
             if not self._comparable(before):
                 self._earlier.clear()
             self._earlier.append(before)
-        seen = see(before, after.samples, stream)
+        seen = see(before, after.samples, target)
         if seen is None:
             return
         self.seen.append(seen)
@@ -156,7 +156,7 @@ class Track:
                     self._raised = sample
 
     def _comparable(self, run: IBISState) -> bool:
-        return not self._earlier or self._earlier[-1].level == run.level
+        return not self._earlier or (self._earlier[-1].level, self._earlier[-1].pilot) == (run.level, run.pilot)
 
     # Changes
 
@@ -179,19 +179,19 @@ class Track:
         """What may have changed, from the newest state that is kept from before the onset."""
         onset = max(onset, stop - SUSPECTED)
         fitting = [run for run in self._earlier if run.samples <= onset]
-        if not fitting or self._stream is None or stop - fitting[-1].samples > 2 * SUSPECTED:
+        if not fitting or self._target is None or stop - fitting[-1].samples > 2 * SUSPECTED:
             return []
         self._questioned = _Question(fitting[-1], stop + LATER, self._time_of(onset))
         return self._ranked(fitting[-1], stop)
 
     def _ranked(self, earlier: IBISState, stop: int) -> list[Suspect]:
-        assert self._stream is not None
-        draws = np.asarray(self._stream.sample_prior(jax.random.key(0), 256))
-        return rank(earlier, self._stream, stop, np.std(draws, axis=1))
+        assert self._target is not None
+        draws = np.asarray(self._target.sample_prior(jax.random.key(0), 256))
+        return rank(earlier, self._target, stop, np.std(draws, axis=1))
 
     def diagnosis(self) -> dict[str, Any] | None:
         """Some samples after an alarm: which constant has changed, as far as these tell."""
-        if self._questioned is None or self.identifier.run.samples < self._questioned.stop or self._stream is None:
+        if self._questioned is None or self.identifier.run.samples < self._questioned.stop or self._target is None:
             return None
         question, self._questioned = self._questioned, None
         found = self._ranked(question.earlier, question.stop)

@@ -34,16 +34,16 @@ class Seen(NamedTuple):
     state_sd: Float[np.ndarray, "sample component"]
 
 
-def see(before: IBISState, stop: int, stream: StreamTarget) -> Seen | None:
+def see(before: IBISState, stop: int, target: StreamTarget) -> Seen | None:
     """The samples from the end of a run up to `stop`; None for the first sample, which is not predicted."""
     first = before.samples
     if first == 0 or stop <= first or before.state is None:
         return None
-    stream = stream.at(before.level) if stream.adaptive else stream
+    target = target.of(before)
     chosen = representatives(before.normalised_weights)
-    found = stream.one_step(np.asarray(before.state)[..., chosen], before.flat_theta[:, chosen], first, stop)
-    channels = stream.channels
-    measured = np.stack([channels[f"output:{n}"][first:stop] for n in stream.problem.model.output_names], axis=1)
+    found = target.one_step(np.asarray(before.state)[..., chosen], before.flat_theta[:, chosen], first, stop)
+    channels = target.stream.channels
+    measured = np.stack([channels[f"output:{n}"][first:stop] for n in target.problem.model.output_names], axis=1)
     return mixed(first, found, np.isfinite(measured))
 
 

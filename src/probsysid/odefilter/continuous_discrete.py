@@ -155,6 +155,10 @@ class ContinuousDiscreteEKF:
         )
         return (KalmanState(mean, _triangular(rows)) if self.joint else state), energy, innovations
 
+    def physical_moments(self, state: KalmanState, sample: IntervalData) -> tuple[Array, Array]:
+        """Means and standard deviations of the physical components."""
+        return jnp.stack(state.mean), jnp.sqrt(jnp.stack([sum(x**2 for x in row) for row in state.factor]))
+
     # The state for loops and storage
 
     def structure(

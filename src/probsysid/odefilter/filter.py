@@ -70,6 +70,10 @@ class SampleFilter(Protocol):
         self, state: PyTree, particle: Particle, sample: IntervalData, scores: bool = True
     ) -> tuple[PyTree, Scalar, list[Innovation]]: ...
 
+    def physical_moments(self, state: PyTree, sample: IntervalData) -> tuple[Array, Array]:
+        """Means and standard deviations of the physical components."""
+        ...
+
     def structure(
         self, first: Callable[..., PyTree], step: Callable[..., PyTree], particle: Particle, sample: IntervalData
     ) -> tuple[PyTree, PyTree]: ...
@@ -210,12 +214,9 @@ class VectorisedFilter:
             sd.append(jnp.sqrt(innovations[output].variance))
         state, energy, innovations = self.ode_filter.observe(arrived, particle, sample)
         white = [jnp.asarray(innovation.white, dtype=float) for innovation in innovations]
-        assert isinstance(self.ode_filter, ODEFilter), "Runge-Kutta likelihoods are not looked at sample by sample"
-        moments, factor = self.ode_filter.moments(state, sample)
-        kept = np.array(self.ode_filter.layout.physical)
-        spread = jnp.sqrt(jnp.sum(factor**2, axis=1))
         outputs = jnp.stack(mean), jnp.stack(sd), jnp.stack(white)
-        return state, OneStep(*outputs, jnp.asarray(energy, dtype=float), moments[kept], spread[kept])
+        physical = self.ode_filter.physical_moments(state, sample)
+        return state, OneStep(*outputs, jnp.asarray(energy, dtype=float), *physical)
 
     # Blocks of particles
 

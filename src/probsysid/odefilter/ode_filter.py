@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from probsysid._internal.array_types import Index, Numbers, Scalar, Vector
@@ -317,6 +319,12 @@ class ODEFilter(ABC):
     @abstractmethod
     def moments(self, state: FilterState, sample: IntervalData) -> tuple[Array, Array]:
         """Mean and square factor of all components in physical units, and then of coloured noise."""
+
+    def physical_moments(self, state: FilterState, sample: IntervalData) -> tuple[Array, Array]:
+        """Means and standard deviations of the physical components."""
+        mean, factor = self.moments(state, sample)
+        kept = np.array(self.layout.physical)
+        return mean[kept], jnp.sqrt(jnp.sum(factor**2, axis=1))[kept]
 
     @abstractmethod
     def pack(self, state: FilterState, template: FilterState) -> Array:

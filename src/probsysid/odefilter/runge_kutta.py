@@ -80,6 +80,10 @@ class RungeKuttaFilter:
             innovations.append(Innovation(jnp.where(present, observed - predicted, jnp.nan), sd**2, white))
         return state, energy, innovations
 
+    def physical_moments(self, state: Physical, sample: IntervalData) -> tuple[Array, Array]:
+        """Means and standard deviations of the physical components: without process noise, a motion is known."""
+        return jnp.stack(state), jnp.zeros(len(state))
+
     # The state for loops and storage
 
     def structure(
