@@ -1,12 +1,14 @@
 """Cost of a stream: latency of `Identifier.update` and `submit`, the real-time factor, and the age of the posterior.
 
-python perf/online.py [--case NAME] [--samples N] [--particles N] [--milliseconds MS] [--no-pilot] [--json FILE]
+python perf/online.py [--case NAME] [--samples N] [--particles N] [--milliseconds MS] [--given | --no-pilot]
+    [--json FILE]
 
-Feeds each benchmark's training record in blocks of at most so many milliseconds, with the case's own settings.  Inputs
-are linear between samples where the benchmark's are band-limited, which would require future samples.  The first pass
-is not timed: it compiles.  Then: all blocks as fast as they go (`update`), and in real time without waiting (`submit`),
-where the age of the posterior, asked every 10 ms, is the time since the newest sample that is in it was due.  Reads the
-data from the folder named by PROBSYSID_DATA.
+Feeds each benchmark's training record in blocks of at most so many milliseconds, with the case's own settings but for
+the solver, which chooses its steps unless the case's own is asked for (--given).  Inputs are linear between samples
+where the benchmark's are band-limited, which would require future samples.  The first pass is not timed: it compiles.
+Then: all blocks as fast as they go (`update`), and in real time without waiting (`submit`), where the age of the
+posterior, asked every 10 ms, is the time since the newest sample that is in it was due.  Reads the data from the folder
+named by PROBSYSID_DATA.
 """
 
 import argparse
@@ -51,7 +53,7 @@ class Watch:
         return seen
 
 
-def identifier(study: CaseStudy, record: ps.Record, particles: int | None, pilot: bool) -> ps.Identifier:
+def identifier(study: CaseStudy, record: ps.Record, options: argparse.Namespace) -> ps.Identifier:
     method = study.methods["default"]
     noise = {name: default_noise(name, (record,)) for name in study.model.output_names} | dict(method.noise)
     return ps.Identifier(
@@ -61,8 +63,8 @@ def identifier(study: CaseStudy, record: ps.Record, particles: int | None, pilot
         study.initial if method.initial is None else method.initial,
         dt=record.dt,
         intersample="zoh" if study.case == "emps" else "linear",
-        solver=replace(method.solver, pilot=pilot),
-        sampler=method.sampler if particles is None else replace(method.sampler, particles=particles),
+        solver=method.solver if options.given else ps.Solver(pilot=not options.no_pilot),
+        sampler=replace(method.sampler, particles=options.particles or method.sampler.particles),
         process_noise=method.process_noise,
     )
 
@@ -130,7 +132,7 @@ def measure(study: CaseStudy, options: argparse.Namespace, watch: Watch) -> dict
     size = max(int(options.milliseconds / 1000 / record.dt), 1)
 
     def fresh() -> ps.Identifier:
-        return identifier(study, record, options.particles, not options.no_pilot)
+        return identifier(study, record, options)
 
     updates(fresh(), record, size, watch)  # compiles every program that the others need
     result = {"samples": record.samples, "duration_s": record.samples * record.dt, "block": size}
@@ -153,7 +155,9 @@ def main() -> None:
     parser.add_argument("--case", choices=CASES, help="one of them; all if not given")
     parser.add_argument("--samples", type=int, help="how much of each record; all if not given")
     parser.add_argument("--milliseconds", type=float, default=50.0, help="length of a block; 0 for single samples")
-    parser.add_argument("--no-pilot", action="store_true", help="the probabilistic solver from beginning to end")
+    solver = parser.add_mutually_exclusive_group()
+    solver.add_argument("--given", action="store_true", help="the solver of the case")
+    solver.add_argument("--no-pilot", action="store_true", help="the probabilistic solver from beginning to end")
     parser.add_argument("--particles", type=int, help="in place of the case's own number")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -88,7 +88,7 @@ def test_few_particles_keep_to_straight_lines() -> None:
     """40 particles cannot tell the coefficients of 10 terms: no products, and what is left is the covariance."""
     vectors = np.random.default_rng(9).standard_normal((3, 40))
     mapping = QuadraticMap.fit(vectors, np.full(40, 1 / 40))
-    assert mapping.squared <= 1
+    assert mapping.terms.squared <= 1
     assert Curved(StudentTMixture()).name == "curved Student-t mixture"
 
 

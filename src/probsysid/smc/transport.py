@@ -48,22 +48,21 @@ class QuadraticMap:
     centre: Float[np.ndarray, " dimension"]
     axes: Float[np.ndarray, "dimension dimension"]
     """Uncorrelated axes with unit variance as columns, those that bend most last."""
-    coefficients: tuple[Float[np.ndarray, " _term"], ...]
-    """Of each coordinate, on the terms of those before it."""
+    coefficients: Float[np.ndarray, "dimension term"]
+    """Of each coordinate, on the terms of those before it; zeros for the others."""
     spreads: Float[np.ndarray, " dimension"]
     """Standard deviations of what remains of each coordinate."""
-    squared: int
-    """The number of leading coordinates whose products are terms."""
+    terms: "_Terms"
 
     @classmethod
     def fit(cls, vectors: Points, weights: Weights) -> "QuadraticMap":
         """Principal axes, or the axes by bend, whichever leave less to explain."""
         centre, axes = _principal_axes(vectors, weights)
         size, dimension = ess_of_weights(weights), len(vectors)
-        squared = int(np.clip(np.sqrt(2 * max(size / PER_TERM - dimension - 1, 0.0)), 0, dimension))
+        terms = _Terms(dimension, int(np.clip(np.sqrt(2 * max(size / PER_TERM - dimension - 1, 0.0)), 0, dimension)))
         white = np.linalg.solve(axes, vectors - centre[:, None])
-        turns = (np.eye(dimension), _by_bend(white, weights, squared))
-        candidates = [cls._of_axes(centre, axes @ turn, turn.T @ white, weights, squared) for turn in turns]
+        turns = (np.eye(dimension), _by_bend(terms.of(white)[1 + dimension :], white, weights))
+        candidates = [cls._of_axes(centre, axes @ turn, turn.T @ white, weights, terms) for turn in turns]
         best = min(candidates, key=lambda candidate: candidate.log_volume)
         if not np.all(best.spreads > 0):
             raise DegenerateParticles("the particles lie on a surface")
@@ -71,29 +70,31 @@ class QuadraticMap:
 
     @classmethod
     def _of_axes(
-        cls, centre: np.ndarray, axes: np.ndarray, coordinates: Points, weights: Weights, squared: int
+        cls, centre: np.ndarray, axes: np.ndarray, coordinates: Points, weights: Weights, terms: "_Terms"
     ) -> "QuadraticMap":
         """The map with a regression of each coordinate on those before it."""
-        coefficients, spreads, size = [], [], ess_of_weights(weights)
-        for k, values in enumerate(coordinates):
-            terms = _terms(coordinates[:k], squared)
-            found = _regress(terms, values, weights)
-            free = max(1 - len(terms) / size, 1 / PER_TERM)
-            coefficients.append(found)
-            spreads.append(np.sqrt(weights @ (values - found @ terms) ** 2 / free))
-        return cls(centre, axes, tuple(coefficients), np.array(spreads), squared)
+        table, size = terms.of(coordinates), ess_of_weights(weights)
+        weighted = table * weights
+        normal, right = weighted @ table.T, weighted @ coordinates.T
+        normal[np.diag_indices(len(normal))] *= 1 + JITTER
+        coefficients = np.zeros((len(coordinates), len(table)))
+        for k, used in enumerate(terms.before):
+            coefficients[k, used] = np.linalg.solve(normal[np.ix_(used, used)], right[used, k])
+        free = np.maximum(1 - np.array([len(used) for used in terms.before]) / size, 1 / PER_TERM)
+        spreads = np.sqrt((coordinates - coefficients @ table) ** 2 @ weights / free)
+        return cls(centre, axes, coefficients, spreads, terms)
 
     def straighten(self, vectors: Points) -> Points:
         """From particles to straight coordinates."""
         coordinates = np.linalg.solve(self.axes, vectors - self.centre[:, None])
-        means = [c @ _terms(coordinates[:k], self.squared) for k, c in enumerate(self.coefficients)]
-        return (coordinates - np.stack(means)) / self.spreads[:, None]
+        return (coordinates - self.coefficients @ self.terms.of(coordinates)) / self.spreads[:, None]
 
     def bend(self, straight: Points) -> Points:
         """The inverse of `straighten`."""
-        coordinates = np.empty_like(straight)
-        for k, (c, spread) in enumerate(zip(self.coefficients, self.spreads, strict=True)):
-            coordinates[k] = c @ _terms(coordinates[:k], self.squared) + spread * straight[k]
+        coordinates = np.zeros_like(straight)
+        for k, used in enumerate(self.terms.before):
+            means = self.coefficients[k, used] @ self.terms.of(coordinates)[used]
+            coordinates[k] = means + self.spreads[k] * straight[k]
         return self.centre[:, None] + self.axes @ coordinates
 
     @property
@@ -115,25 +116,35 @@ def _principal_axes(vectors: Points, weights: Weights) -> tuple[np.ndarray, np.n
     return centre, scale[:, None] * (directions * np.sqrt(variances))[:, ::-1]
 
 
-def _by_bend(white: Points, weights: Weights, squared: int) -> Float[np.ndarray, "dimension dimension"]:
+def _by_bend(
+    products: Float[np.ndarray, "product member"], white: Points, weights: Weights
+) -> Float[np.ndarray, "dimension dimension"]:
     """Directions in white coordinates, as columns, by the share of variance that squares and products explain."""
-    products = _terms(white, squared)[1 + len(white) :]
     products = products - (products @ weights)[:, None]
-    explained = white * weights @ products.T @ _regress(products, white, weights)
+    weighted = products * weights
+    normal = weighted @ products.T
+    normal[np.diag_indices(len(normal))] *= 1 + JITTER
+    explained = white @ weighted.T @ np.linalg.solve(normal, weighted @ white.T)
     return np.linalg.eigh(0.5 * (explained + explained.T))[1]
 
 
-def _regress(terms: np.ndarray, values: np.ndarray, weights: Weights) -> np.ndarray:
-    """Coefficients of values on terms by weighted least squares."""
-    normal = (terms * weights) @ terms.T
-    jitter = JITTER * np.diag(np.diagonal(normal))
-    return np.linalg.solve(normal + jitter, (terms * weights) @ values.T)
+class _Terms:
+    """One, the coordinates, and the products of the leading ones, ordered by the later of the two."""
 
+    def __init__(self, dimension: int, squared: int):
+        """`squared` is the number of leading coordinates whose products are terms."""
+        self.squared = squared
+        self.later, self.earlier = np.tril_indices(squared)
+        counts = [min(k, squared) for k in range(dimension)]
+        self.before = [
+            np.concatenate([np.arange(1 + k), 1 + dimension + np.arange(m * (m + 1) // 2)])
+            for k, m in enumerate(counts)
+        ]
+        """Indices of the terms of the coordinates before each."""
 
-def _terms(coordinates: Points, squared: int) -> Float[np.ndarray, "term member"]:
-    """One, the coordinates, and the products of the leading ones."""
-    rows, columns = np.triu_indices(min(len(coordinates), squared))
-    return np.concatenate([np.ones((1, coordinates.shape[1])), coordinates, coordinates[rows] * coordinates[columns]])
+    def of(self, coordinates: Points) -> Float[np.ndarray, "term member"]:
+        products = coordinates[self.later] * coordinates[self.earlier]
+        return np.concatenate([np.ones((1, coordinates.shape[1])), coordinates, products])
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +157,7 @@ class CurvedDensity:
     @property
     def numbers(self) -> int:
         """Numbers that were fitted."""
-        return sum(map(len, self.mapping.coefficients)) + self.mixture.numbers
+        return sum(map(len, self.mapping.terms.before)) + self.mixture.numbers
 
     def sample(self, random: np.random.Generator, count: int) -> Points:
         """Independent draws; far out in the tails they may not be finite."""
