@@ -37,7 +37,7 @@ def follow(
         "initial": {"x": dist.Normal(0, 0.1), "dx": dist.Normal(0, 30)},
         "dt": silverbox.DT,
         "intersample": "linear",
-        "solver": ps.Solver(smoothness=3, substeps=2),
+        "solver": ps.Solver(),
         "sampler": ps.Sampler(particles=particles),
     }
     channels = Channels.plain(["force"], ["position"])
