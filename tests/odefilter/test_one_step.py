@@ -10,7 +10,8 @@ import probsysid as ps
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import ENERGY, OneStep
 from probsysid.parallel.threads import Threads
-from probsysid.targets.stream_target import GrowingRecord, StreamTarget
+from probsysid.targets.growing_record import GrowingRecord
+from probsysid.targets.stream_target import StreamTarget
 
 SAMPLES, PARTICLES = 20, 16
 SOLVER = ps.Solver(smoothness=2, substeps=1)

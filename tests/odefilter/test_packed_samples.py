@@ -14,7 +14,8 @@ from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.parallel.threads import Threads
 from probsysid.targets.batch_target import BatchTarget
 from probsysid.targets.filter_target import Batching
-from probsysid.targets.stream_target import GrowingRecord, StreamTarget
+from probsysid.targets.growing_record import GrowingRecord
+from probsysid.targets.stream_target import StreamTarget
 from tests import duffing
 
 CHUNK = 8

@@ -36,14 +36,15 @@ from probsysid._internal.interrupts import stop_on_signals
 from probsysid._internal.plain_data import Codec, UnstorableError
 from probsysid._internal.validation import check_mapping, checked_path, checked_target, is_real
 from probsysid._internal.worker import BackgroundWorker
-from probsysid.data.record import Record
 from probsysid.inference.argument_checks import check_arguments
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.problem_arguments import LatentArguments
 from probsysid.inference.run_fingerprint import problem_fingerprint
+from probsysid.inference.stream_samples import checked_samples
+from probsysid.inference.window import Window
 from probsysid.model.kernels import Kernel
 from probsysid.model.model import Model
-from probsysid.model.noise import AnyNoise, check_data
+from probsysid.model.noise import AnyNoise
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.problem import Problem
 from probsysid.model.varying import Variation
@@ -59,8 +60,9 @@ from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState, StepInfo
 from probsysid.smc.options import ALGORITHMS, Sampler
 from probsysid.smc.pilot import certify, forward
-from probsysid.targets.batch_target import BatchTarget
-from probsysid.targets.stream_target import GrowingRecord, SampleBlock, StreamTarget, Word, joined
+from probsysid.targets.carried import CarriedPosterior
+from probsysid.targets.growing_record import GrowingRecord, SampleBlock, Word, joined
+from probsysid.targets.stream_target import StreamTarget
 
 SAMPLERS = Codec((Sampler, *ALGORITHMS))
 """Samplers and their algorithms as data."""
@@ -76,9 +78,10 @@ class Snapshot(NamedTuple):
     later: Any
     """Further steps as a linked list: the last one, and those before it."""
     seconds: float
+    window: Window | None = None
 
-    def after(self, run: IBISState, step: StepInfo, seconds: float) -> "Snapshot":
-        return Snapshot(run, self.history, (step, self.later), self.seconds + seconds)
+    def after(self, run: IBISState, step: StepInfo, seconds: float, window: Window | None) -> "Snapshot":
+        return Snapshot(run, self.history, (step, self.later), self.seconds + seconds, window)
 
     def gathered(self) -> "Snapshot":
         """The same with a history of all steps."""
@@ -104,6 +107,9 @@ class Identifier:
             A stream is one record: what varies has one value in it, and its spread stays at its prior.
         dt: sampling interval.
         intersample: `"linear"` or `"zoh"`; band-limited inputs would need the future.
+        window: samples that are kept at least, for streams that do not end: twice as many at most.  What those before
+            have said is carried on as a quadratic function, once the posterior is close to a Gaussian; it then takes
+            the place of samples in rejuvenations, whose duration is bounded.  None keeps them all.
     """
 
     def __init__(
@@ -123,6 +129,7 @@ class Identifier:
         drifts: Mapping[str, Kernel] | None = None,
         seed: int = 0,
         executor: Executor | None = None,
+        window: int | None = None,
     ):
         check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed)
         check_mapping("noise", noise, "{'position': 0.1}")
@@ -141,7 +148,8 @@ class Identifier:
         particles, executor = sampler.particles, executor or default_executor()
         target = StreamTarget(problem, solver, particles, executor, GrowingRecord(model, float(dt), intersample))
         run = ibis.start(target, sampler, int(seed), first_level(target))
-        self._begin(target, sampler, Snapshot(run, History(sampler.islands), None, 0.0))
+        checked = None if window is None else Window.checked(window, target)
+        self._begin(target, sampler, Snapshot(run, History(sampler.islands), None, 0.0, checked))
 
     def _begin(self, target: StreamTarget, sampler: Sampler, snapshot: Snapshot) -> None:
         self._target = target
@@ -165,6 +173,11 @@ class Identifier:
         """The number of samples received."""
         with self._changing:
             return self._end
+
+    @property
+    def first_kept(self) -> int:
+        """Samples before this one are no longer kept; 0 without a window."""
+        return self._target.stream.first
 
     @property
     def run(self) -> IBISState:
@@ -191,22 +204,21 @@ class Identifier:
         with self._changing:
             self._snapshot = snapshot = self._snapshot.gathered()
             target, count = self._target, snapshot.run.samples
-        records = (target.stream.record(0, count),) if count else ()
-        run, history = self._certify(snapshot, target, records)
+        target = target.on(target.stream.until(count), target.carried)
+        run, history = self._certify(snapshot, target)
+        # states before the present ones cannot be told without the samples before
+        records = (target.stream.record(0, count),) if count and target.carried is None else ()
         return posterior_from_run(
             run, history, target.problem, target.solver, records, self._sampler, seconds=snapshot.seconds
         )
 
-    def _certify(
-        self, snapshot: Snapshot, target: StreamTarget, records: tuple[Record, ...]
-    ) -> tuple[IBISState, History]:
+    def _certify(self, snapshot: Snapshot, target: StreamTarget) -> tuple[IBISState, History]:
         """A run by the solver itself, and its history."""
         if not snapshot.run.pilot:
             return snapshot.run, snapshot.history
         known = self._certified
         if known is None or known[0].run is not snapshot.run:
-            finished = BatchTarget(target.problem, target.solver, records, target.particles, target.executor)
-            self._certified = known = snapshot, *certify(snapshot.run, finished, self._sampler)
+            self._certified = known = snapshot, *certify(snapshot.run, target, self._sampler)
         history = snapshot.history.copy()
         history.add(known[2])
         return known[1], history
@@ -267,11 +279,13 @@ class Identifier:
             self._snapshot = snapshot = self._snapshot.gathered()
             target, queue = self._target, self._waiting()
             extra = {f"channel:{name}": values for name, values in _with_blocks(target.stream, queue).items()}
-        extra["options"] = np.frombuffer(json.dumps(self._options(snapshot.seconds)).encode(), dtype=np.uint8)
+        kept = {"carried": target.carried, "noted": snapshot.window and snapshot.window.noted}
+        extra |= {f"{key}:{name}": v for key, each in kept.items() if each for name, v in each.arrays.items()}
+        extra["options"] = np.frombuffer(json.dumps(self._options(snapshot)).encode(), dtype=np.uint8)
         mark = problem_fingerprint(target.problem, target.solver, self._sampler, snapshot.run.seed)
         write_atomically(file, disk.pack(snapshot.run, snapshot.history, mark, extra))
 
-    def _options(self, seconds: float) -> dict[str, Any]:
+    def _options(self, snapshot: Snapshot) -> dict[str, Any]:
         """Everything but the samples and the state, as data."""
         target = self._target
         try:
@@ -279,7 +293,9 @@ class Identifier:
         except UnstorableError as error:
             raise InputError(f"the sampler cannot be stored: {error}.") from None
         setup = encode_setup(target.problem, target.solver)
-        plain = {"dt": target.stream.dt, "intersample": target.stream.intersample, "seconds": seconds}
+        length = None if snapshot.window is None else snapshot.window.length
+        stream = {"dt": target.stream.dt, "intersample": target.stream.intersample, "first": target.stream.first}
+        plain = {**stream, "seconds": snapshot.seconds, "window": length}
         return {**plain, "setup": setup, "sampler": sampler}
 
     @classmethod
@@ -294,51 +310,51 @@ class Identifier:
         try:
             options = json.loads(extra["options"].tobytes().decode())
             dt, intersample, seconds = float(options["dt"]), options["intersample"], float(options["seconds"])
+            first, length = int(options.get("first", 0)), options.get("window")
+            carried, noted = (_carried(extra, key) for key in ("carried", "noted"))
             problem, solver = decode_setup(options["setup"], model)
             sampler = SAMPLERS.decode(options["sampler"])
         except (UnstorableError, InputError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be resumed: {str(error).rstrip('.')}.") from None
-        stream = GrowingRecord(problem.model, dt, intersample)
-        if channels := {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}:
-            stream.append(channels)
+        channels = {k.removeprefix("channel:"): v for k, v in extra.items() if k.startswith("channel:")}
+        stream = GrowingRecord(problem.model, dt, intersample, first, channels)
         substeps = 2**run.level if solver.substeps == "auto" else None
-        target = StreamTarget(
-            problem, solver, sampler.particles, executor or default_executor(), stream, substeps=substeps
-        )
+        particles, executor = sampler.particles, executor or default_executor()
+        target = StreamTarget(problem, solver, particles, executor, stream, substeps=substeps, carried=carried)
+        window = None if length is None else Window(length, noted)
         self = cls.__new__(cls)
-        self._begin(target, sampler, Snapshot(run, history, None, seconds))
+        self._begin(target, sampler, Snapshot(run, history, None, seconds, window))
         return self
 
     def _take(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Check samples and queue them."""
-        model = self._target.problem.model
-        fresh_inputs = _block("input", inputs, model.input_names, missing_allowed=False)
-        fresh_outputs = _block("output", outputs, model.output_names, missing_allowed=True)
-        count = _common_length({**fresh_inputs, **{f"output {k}": v for k, v in fresh_outputs.items()}})
-        if count == 0:
-            return
-        for name in model.output_names:
-            fresh_outputs.setdefault(name, np.full(count, np.nan))
-        check_data(self._target.problem.noise, fresh_outputs, " of the new ones")
-        channels = {**fresh_inputs, **{f"output:{name}": values for name, values in fresh_outputs.items()}}
-        with self._changing:
-            self._queue.append(SampleBlock(self._end, count, channels))
+        count, channels = checked_samples(self._target.problem, inputs, outputs)
+        if count:
+            with self._changing:
+                self._queue.append(SampleBlock(self._end, count, channels))
 
     def _step(self) -> bool:
         """Process a range of samples, at most up to the next rejuvenation; returns whether there was one."""
-        began = clock.perf_counter()
+        began, before, window = clock.perf_counter(), self._snapshot.run, self._snapshot.window
         with self._changing:
-            if queue := self._waiting():
-                self._target.stream.append(joined(queue))
-            self._queue.clear()
-        if self._snapshot.run.samples == self._target.stream.count:
+            end = self._end if window is None else min(self._end, window.end(before.samples))
+            blocks = self._waiting()
+            if fresh := [cut for block in blocks if (cut := block.between(block.first, end)).samples]:
+                self._target.stream.append(joined(fresh))
+            self._queue = deque(self._waiting())
+        if before.samples == self._target.stream.count:
             return False
-        run, step = forward(self._snapshot.run, self._target, self._sampler)
-        before, used = self._snapshot.run, self._target
-        if self._target.adaptive:
-            self._target = self._target.at(run.level)
+        used = target = self._target
+        run, step = forward(before, target, self._sampler)
+        if target.adaptive:
+            target = target.at(run.level)
+        after = run
+        if window is not None and run.samples == window.end(before.samples):
+            window, after, target = window.moved(run, target)
+            step = step._replace(rebased=after.evidence_by_island)
         with self._changing:
-            self._snapshot = self._snapshot.after(run, step, clock.perf_counter() - began)
+            self._snapshot = self._snapshot.after(after, step, clock.perf_counter() - began, window)
+            self._target = target
         if self._watcher is not None:
             self._watcher(before, run, step, used)
         return True
@@ -349,8 +365,15 @@ class Identifier:
         return self._queue[-1].first + self._queue[-1].samples if self._queue else self._target.stream.count
 
     def _waiting(self) -> list[SampleBlock]:
-        """The queue without blocks that are in the stream already, after an interruption in between."""
-        return [block for block in self._queue if block.first >= self._target.stream.count]
+        """The queue without the samples that are in the stream already."""
+        cut = (block.between(self._target.stream.count, self._end) for block in self._queue)
+        return [block for block in cut if block.samples]
+
+
+def _carried(arrays: Mapping[str, np.ndarray], key: str) -> CarriedPosterior | None:
+    """A carried posterior from the arrays of a file; None if there is none."""
+    found: dict[str, Any] = {n.removeprefix(f"{key}:"): v for n, v in arrays.items() if n.startswith(f"{key}:")}
+    return CarriedPosterior(**found | {"samples": int(found["samples"])}) if found else None
 
 
 def _with_blocks(stream: GrowingRecord, blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
@@ -360,36 +383,3 @@ def _with_blocks(stream: GrowingRecord, blocks: Sequence[SampleBlock]) -> dict[s
         return own
     more = joined(blocks)
     return {name: np.concatenate([own.get(name, np.empty(0)), values]) for name, values in more.items()}
-
-
-def _block(kind: str, given: Mapping[str, Any], known: tuple[str, ...], missing_allowed: bool) -> dict[str, np.ndarray]:
-    """Checked arrays by name."""
-    check_mapping(f"{kind}s", given, f"{{{known[0]!r}: 0.1}}" if known else "{}")
-    for name in given:
-        if name not in known:
-            raise InputError(f"there is no {kind} {name!r}; known are: {', '.join(known) or 'none'}.")
-    result = {}
-    for name in known:
-        if name not in given:
-            if missing_allowed:
-                continue
-            raise InputError(f"the {kind} {name!r} is missing.")
-        try:
-            values = np.atleast_1d(np.asarray(given[name], dtype=float))
-        except (TypeError, ValueError):
-            raise InputError(f"the {kind} {name!r} is {given[name]!r}; it must be a number or an array.") from None
-        if values.ndim != 1:
-            raise InputError(f"the {kind} {name!r} has shape {values.shape}; it must be a number or one-dimensional.")
-        bad = ~np.isfinite(values) if not missing_allowed else np.isinf(values)
-        if bad.any():
-            raise InputError(f"the {kind} {name!r} is {values[bad][0]} at position {int(np.flatnonzero(bad)[0])}.")
-        result[name] = values
-    return result
-
-
-def _common_length(arrays: Mapping[str, np.ndarray]) -> int:
-    lengths = {name: len(values) for name, values in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise InputError(f"inputs and outputs have different lengths: {listed}.")
-    return next(iter(lengths.values()), 0)

@@ -42,8 +42,8 @@ def see(before: IBISState, stop: int, target: StreamTarget) -> Seen | None:
     target = target.of(before)
     chosen = representatives(before.normalised_weights)
     found = target.one_step(np.asarray(before.state)[..., chosen], before.flat_theta[:, chosen], first, stop)
-    channels = target.stream.channels
-    measured = np.stack([channels[f"output:{n}"][first:stop] for n in target.problem.model.output_names], axis=1)
+    channels = target.stream.between(first, stop)
+    measured = np.stack([channels[f"output:{n}"] for n in target.problem.model.output_names], axis=1)
     return mixed(first, found, np.isfinite(measured))
 
 

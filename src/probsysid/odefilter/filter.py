@@ -160,6 +160,23 @@ class VectorisedFilter:
     def _one_step_program(self) -> Callable[..., OneStep]:
         return jax.jit(self._one_step)
 
+    def physical(
+        self, packed: Packed, particles: Particle, samples: PackedSamples, row: int
+    ) -> tuple[Float[np.ndarray, "component particle"], Float[np.ndarray, "component particle"]]:
+        """Means and standard deviations of the physical components in a state after one of the samples."""
+        mean, sd = self._physical_program(packed, particles, samples, row)
+        return np.asarray(mean), np.asarray(sd)
+
+    @cached_property
+    def _physical_program(self) -> Callable[..., tuple[Array, Array]]:
+        def program(packed: Packed, particles: Particle, samples: PackedSamples, row: Index) -> tuple[Array, Array]:
+            _, template = self._structure(particles, samples)
+            state = self.ode_filter.unpack(packed[:-2], template)
+            moments = jax.vmap(self.ode_filter.physical_moments, in_axes=(-1, None), out_axes=-1)
+            return moments(state, samples[row])
+
+        return jax.jit(program)
+
     @property
     def programs(self) -> int:
         """The number of programs to which `advance` has been compiled."""

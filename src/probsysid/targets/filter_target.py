@@ -228,7 +228,7 @@ class FilterTarget(ABC):
         self, prepared: Sequence[PreparedParticles], stop: int, active: int | None
     ) -> Iterator[tuple[int, PyTree]]:
         """The end of each range of a sweep and the state there, as soon as the device has been told to compute it."""
-        state, first = None, 0
+        state, first = None, self.offsets[0]
         most = max(self.batching.longest_call // self.at_once, self._rows)
         while first < stop:
             last = min(self._limit(first, most), stop)

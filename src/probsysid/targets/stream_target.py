@@ -1,74 +1,32 @@
 """The target of an online run: one record that grows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from functools import cached_property
-from typing import Literal, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from probsysid._internal.array_types import Numbers
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid._internal.errors import InputError
 from probsysid.data.record import Record
-from probsysid.model.model import Model
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import OneStep, SampleFilter, VectorisedFilter, filter_for
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
 from probsysid.smc.ibis import IBISState
-from probsysid.targets.filter_target import Batching, FilterTarget
+from probsysid.targets.carried import CarriedPosterior
+from probsysid.targets.filter_target import Batching, FilterTarget, PreparedParticles
+from probsysid.targets.growing_record import GrowingRecord, written
 from probsysid.targets.integrators import Integrator, RungeKutta, has_pilot
-
-Word = Literal["linear", "zoh"]
-
-
-class SampleBlock(NamedTuple):
-    """Samples that have come in."""
-
-    first: int
-    """Index of the first one in the stream."""
-    samples: int
-    channels: dict[str, np.ndarray]
-    """Inputs by their names, outputs as `output:name`."""
-
-
-class GrowingRecord:
-    """The samples of a stream so far: the targets that are computed from them share them."""
-
-    def __init__(self, model: Model, dt: float, intersample: Word):
-        self.model = model
-        self.dt = dt
-        self.intersample = intersample
-        self.count = 0
-        self._channels: dict[str, np.ndarray] = {}
-
-    @property
-    def channels(self) -> dict[str, np.ndarray]:
-        """All samples: inputs by their names, outputs as `output:name`."""
-        return {name: values[: self.count] for name, values in self._channels.items()}
-
-    def append(self, fresh: Mapping[str, np.ndarray]) -> None:
-        """Add samples, given as arrays of one length: inputs by their names, outputs as `output:name`."""
-        count = len(next(iter(fresh.values())))
-        for name, values in fresh.items():
-            self._channels[name] = _written(self._channels.get(name), self.count, values)
-        self.count += count
-
-    def record(self, first: int, last: int) -> Record:
-        """Samples first..last-1 as a record."""
-        return Record(
-            inputs={name: self._channels[name][first:last] for name in self.model.input_names},
-            outputs={name: self._channels[f"output:{name}"][first:last] for name in self.model.output_names},
-            dt=self.dt,
-            start=first * self.dt,
-            intersample=self.intersample,
-        )
 
 
 class StreamTarget(FilterTarget):
     """The posterior given the samples of a stream so far.
 
-    The samples are kept, since rejuvenation filters all of them again; nothing else grows with time.
+    The samples are kept, since rejuvenation filters all of them again; nothing else grows with time.  With a `carried`
+    posterior it begins after the samples that this one stands for.
     """
 
     def __init__(
@@ -82,11 +40,15 @@ class StreamTarget(FilterTarget):
         substeps: int | None = None,
         integrator: Integrator | None = None,
         batching: Batching = Batching(),
+        carried: CarriedPosterior | None = None,
     ):
         if executor.remote is not None:
             raise InputError("a cluster evaluates finished records; an Identifier takes executor=Threads(...).")
         super().__init__(problem, solver, particles, executor, integrator, substeps=substeps, batching=batching)
         self.stream = stream
+        self.carried = carried
+        self.begin = 0 if carried is None else carried.samples - 1
+        """The first sample that is filtered: where a posterior is carried over, the last one that it includes."""
         self._packed: PackedSamples | None = None
         self._packed_count = 0
 
@@ -103,7 +65,7 @@ class StreamTarget(FilterTarget):
 
     @property
     def offsets(self) -> tuple[int, int]:
-        return (0, self.stream.count)
+        return (self.begin, self.stream.count)
 
     @property
     def data(self) -> tuple[PackedSamples, ...]:
@@ -130,50 +92,85 @@ class StreamTarget(FilterTarget):
         assert kind is not None, "a run on a pilot comes from a target that has one"
         return kind.at(run.level) if self.adaptive else kind
 
-    def _like(self, substeps: int, integrator: Integrator) -> "StreamTarget":
+    def on(self, stream: GrowingRecord, carried: CarriedPosterior | None) -> "StreamTarget":
+        """The same on other samples, after a posterior that is carried over."""
+        return self._like(self.substeps, self.integrator, stream, carried)
+
+    def _like(
+        self,
+        substeps: int,
+        integrator: Integrator,
+        stream: GrowingRecord | None = None,
+        carried: CarriedPosterior | None = None,
+    ) -> "StreamTarget":
         return StreamTarget(
             self.problem,
             self.solver,
             self.particles,
             self.executor,
-            self.stream,
+            stream or self.stream,
             substeps=substeps,
             integrator=integrator,
             batching=self.batching,
+            carried=carried if stream else self.carried,
         )
+
+    def cost(self, stop: int) -> int:
+        return stop - self.begin
+
+    def log_prior(self, theta: Numbers) -> Numbers:
+        """With a carried posterior, its log density."""
+        return super().log_prior(theta) if self.carried is None else self.carried.log_density(theta)
+
+    def _prepare(self, record: int) -> Callable[[Numbers], PreparedParticles]:
+        prepare, carried = super()._prepare(record), self.carried
+        if carried is None:
+            return prepare
+        constant = list(carried.state_sd)
+
+        def begun(theta: Numbers) -> PreparedParticles:
+            given = prepare(theta)
+            sds: list[Scalar] = [jnp.full(theta.shape[-1], sd) for sd in constant]
+            start = given.particles._replace(initial_mean=list(jnp.asarray(carried.states(theta))), initial_sd=sds)
+            return given._replace(particles=start)
+
+        return begun
+
+    def physical(
+        self, state: Numbers, theta: Numbers, sample: int
+    ) -> tuple[Float[np.ndarray, "component particle"], Float[np.ndarray, "component particle"]]:
+        """Means and standard deviations of the physical components of particles with this state after a sample."""
+        prepared = self._prepare(0)(theta)
+        row = max(sample - self.begin - 1, 0) % self.batching.chunk
+        first = max(sample - self.begin - row, 1)
+        samples = self.portion(0, first, first + self.batching.chunk)
+        return self.filters[0].physical(state, prepared.particles, samples, row)
 
     def one_step(self, state: Numbers, theta: Numbers, first: int, last: int) -> OneStep:
         """One-step predictions of particles with this state over samples first..last-1, a range that `limit` allows;
         the first sample of the stream is not predicted."""
         prepared = self._prepare(0)(theta)
-        row = (first - 1) % self.batching.chunk
-        samples = self.portion(0, first - row, first - row + self.batching.chunk)
+        local = first - self.begin
+        row = (local - 1) % self.batching.chunk
+        samples = self.portion(0, local - row, local - row + self.batching.chunk)
         return self.filters[0].one_step(state, prepared.particles, samples, row, row + last - first)
 
     def _catch_up(self) -> None:
         """Add the rows of new samples, and pad the last chunk with the newest."""
-        first, count = self._packed_count, self.stream.count
+        first, count = self._packed_count, self.stream.count - self.begin
         if first == count:
             return
-        record = self.stream.record(max(first - 1, 0), count)
+        record = self.stream.record(self.begin + max(first - 1, 0), self.stream.count)
+        if first == 0 and self.carried is not None:  # what was measured there is in the carried posterior
+            record = record.replace(outputs={n: _without_first(values) for n, values in record.outputs.items()})
         new = self.integrator.samples(record, self._sample_filter, self.substeps, first)
         padding = np.repeat(new.numbers[-1:], self.batching.whole_chunks(count) - count, axis=0)
         old = None if self._packed is None else np.asarray(self._packed.numbers)  # the same buffer
-        self._packed = new.changed(lambda numbers: _written(old, first, np.concatenate([numbers, padding])))
+        self._packed = new.changed(lambda numbers: written(old, first, np.concatenate([numbers, padding])))
         self._packed_count = count
 
 
-def joined(blocks: Sequence[SampleBlock]) -> dict[str, np.ndarray]:
-    """The channels of consecutive blocks."""
-    return {name: np.concatenate([block.channels[name] for block in blocks]) for name in blocks[0].channels}
-
-
-def _written(buffer: np.ndarray | None, used: int, values: Numbers) -> np.ndarray:
-    """The buffer with values written from `used` on; doubled where it is full."""
-    values = np.asarray(values, dtype=float)
-    if buffer is None:
-        buffer = np.zeros((max(256, len(values)), *values.shape[1:]))
-    while len(buffer) < used + len(values):
-        buffer = np.concatenate([buffer, np.zeros_like(buffer)])
-    buffer[used : used + len(values)] = values
-    return buffer
+def _without_first(values: np.ndarray) -> np.ndarray:
+    found = np.array(values, dtype=float)
+    found[0] = np.nan
+    return found
