@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from probsysid._internal.array_types import Scalar, Truth
+from probsysid._internal.array_types import Numbers, Scalar, Truth
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_finite, is_real
 from probsysid.data.record import Record
@@ -125,10 +125,10 @@ class NoiseForm(NamedTuple):
 class NoiseValues:
     """The noise of one output for one particle; for many, with the particle axis last."""
 
-    level: Any
-    degrees: Any
+    level: Numbers
+    degrees: Numbers | None
     """None unless it is Student-t noise."""
-    time: Any
+    time: Numbers | None
     """None unless it is coloured."""
     form: NoiseForm
 
@@ -142,10 +142,10 @@ class NoiseNames(NamedTuple):
     form: NoiseForm
 
     def of(self, values: Mapping[str, Scalar]) -> NoiseValues:
-        def named(name: str | None) -> Any:
-            return None if name is None else values[name]
+        def named(name: str | None) -> Numbers | None:
+            return None if name is None else jnp.asarray(values[name])
 
-        return NoiseValues(values[self.level], named(self.degrees), named(self.time), self.form)
+        return NoiseValues(jnp.asarray(values[self.level]), named(self.degrees), named(self.time), self.form)
 
 
 OutputNoise: TypeAlias = Scalar | NoiseValues

@@ -184,7 +184,8 @@ class ParameterSpace:
             return jnp.concatenate(list(drawn.values()))
         values = jax.vmap(self._by_site, in_axes=-1, out_axes=-1)(jnp.concatenate(list(drawn.values())))
         for parameter in self.varying:
-            drawn[parameter.deviations_name] = parameter.coordinates(values, drawn[parameter.deviations_name])
+            given = drawn[parameter.deviations_name]
+            drawn[parameter.deviations_name] = jnp.asarray(parameter.coordinates(values, given))
         return jnp.concatenate(list(drawn.values()))
 
     def values_of_one(self, free: FreeVector) -> dict[str, Array]:
@@ -192,7 +193,7 @@ class ParameterSpace:
         values = self._by_site(free)
         for parameter in self.varying:
             name = parameter.deviations_name
-            values[name] = parameter.deviations(values, values[name])
+            values[name] = jnp.asarray(parameter.deviations(values, values[name]))
         return self.resolved(values)
 
     def _by_site(self, free: FreeVector) -> dict[str, Array]:
@@ -217,7 +218,7 @@ class ParameterSpace:
         deviations = {parameter.deviations_name: parameter for parameter in self.varying}
         plain = (site.log_density(free) for site in self.sites if site.name not in deviations)
         values = self._by_site(free) if self.varying else {}
-        around = (parameter.log_density(values, values[name]) for name, parameter in deviations.items())
+        around = (jnp.asarray(parameter.log_density(values, values[name])) for name, parameter in deviations.items())
         return sum((*plain, *around), start=jnp.zeros(()))
 
 

@@ -15,7 +15,7 @@ than values differ between records, and it is these values that the data then de
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.special import ndtr, ndtri
 
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.validation import is_finite
 from probsysid.model.model import Model
@@ -85,40 +86,40 @@ class VaryingParameter:
     def record_names(self) -> tuple[str, ...]:
         return tuple(record_value(self.name, r) for r in range(self.records))
 
-    def resolved(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def resolved(self, values: Mapping[str, Numbers]) -> dict[str, Numbers]:
         """Values of all quantities with those of the records in place of their deviations."""
         rest = dict(values)
         deviations = rest.pop(self.deviations_name)
         return rest | {name: self.value(values, deviations[r]) for r, name in enumerate(self.record_names)}
 
-    def coordinates(self, values: Mapping[str, Any], deviations: Any) -> Any:
+    def coordinates(self, values: Mapping[str, Numbers], deviations: Numbers) -> Numbers:
         """Where the sampler has records with these deviations, given the common value and its spread."""
         centre, spread = self._distribution(values)
         return centre + spread * deviations
 
-    def deviations(self, values: Mapping[str, Any], coordinates: Any) -> Any:
+    def deviations(self, values: Mapping[str, Numbers], coordinates: Numbers) -> Numbers:
         """The inverse of `coordinates`."""
         centre, spread = self._distribution(values)
         return (coordinates - centre) / spread
 
-    def log_density(self, values: Mapping[str, Any], coordinates: Any) -> Any:
+    def log_density(self, values: Mapping[str, Numbers], coordinates: Numbers) -> Numbers:
         """Log density of coordinates, given the common value and its spread."""
         scores = self.deviations(values, coordinates)
         constant = 0.5 * np.log(2 * np.pi) + jnp.log(self._distribution(values)[1])
         return jnp.sum(-0.5 * scores**2 - constant, axis=0)
 
-    def _distribution(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
+    def _distribution(self, values: Mapping[str, Numbers]) -> tuple[Numbers, Scalar]:
         """Centre and spread of the coordinates."""
         common, spread = values[self.name], values[self.spread_name] if self.spread is None else self.spread
         return jnp.log(common) if self.relative else common, spread
 
-    def value(self, values: Mapping[str, Any], deviation: Any) -> Any:
+    def value(self, values: Mapping[str, Numbers], deviation: Scalar) -> Numbers:
         """The parameter on the record with this deviation, given the common value and its spread."""
         common, (centre, spread) = values[self.name], self._distribution(values)
         shift = spread * self._truncated(centre, spread, deviation)
         return common * jnp.exp(jnp.clip(shift, -FARTHEST, FARTHEST)) if self.relative else common + shift
 
-    def _truncated(self, centre: Any, spread: Any, deviation: Any) -> Any:
+    def _truncated(self, centre: Numbers, spread: Scalar, deviation: Scalar) -> Scalar:
         """A standard normal number as one of the normal distribution that is truncated to the bounds.
 
         By the probability of the tail it is in, which is known to full precision however far out it is.

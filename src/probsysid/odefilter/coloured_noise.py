@@ -31,6 +31,7 @@ def coloured(noise: Sequence[OutputNoise]) -> dict[int, NoiseValues]:
 
 def decay(noise: NoiseValues, sample: IntervalData) -> tuple[Scalar, Scalar]:
     """Factor a over the interval that leads to a sample, and the standard deviation of what is new."""
+    assert noise.time is not None
     steps = sample.grid.shape[0] if sample.count is None else sample.count
     rate = sample.step * steps / noise.time
     return jnp.exp(-rate), noise.level * jnp.sqrt(-jnp.expm1(-2 * rate))

@@ -292,6 +292,7 @@ class Nodes(NamedTuple):
 
     @classmethod
     def of(cls, noise: NoiseValues, error: Scalar, square: Scalar) -> "Nodes":
+        assert noise.degrees is not None
         scale, nu, shape = noise.level**2, noise.degrees, 0.5 * (noise.degrees + 1)
         reach = jnp.sqrt(2 * DEPTH / shape)
         above = 1 + DEPTH / shape + reach

@@ -10,7 +10,7 @@ filters' states stay where the target keeps them.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -261,8 +261,7 @@ def _refilled(
     run: IBISState, batch: ParticleBatch, sampler: Sampler, seeds: tuple[int, ...]
 ) -> tuple[IBISState, ParticleBatch]:
     """The run and its particles after all populations were pooled."""
-    scheme: Any = sampler.resampling
-    pooled = pool(batch, run.log_weights, run.base_evidence, scheme, np.random.default_rng([*seeds, 3]))
+    pooled = pool(batch, run.log_weights, run.base_evidence, sampler.scheme, np.random.default_rng([*seeds, 3]))
     run = replace(
         run,
         log_weights=np.zeros_like(run.log_weights),

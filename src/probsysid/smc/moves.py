@@ -7,7 +7,7 @@ symmetric random walk.  `metropolis.py` accepts or rejects with the complete rat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -25,6 +25,9 @@ from probsysid.smc.proposals import (
 from probsysid.smc.scaled import Scaled
 from probsysid.smc.transport import BestFit
 
+Fit: TypeAlias = Any
+"""What a move has made of particles, which only that move reads."""
+
 
 @runtime_checkable
 class Move(Protocol):
@@ -38,13 +41,13 @@ class Move(Protocol):
         """Whether proposals do not depend on the particle they may replace, and `log_density` is normalised."""
         ...
 
-    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Any: ...
+    def fit(self, random: np.random.Generator, vectors: Vectors, weights: Weights) -> Fit: ...
 
-    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: Any) -> Vectors:
+    def propose(self, random: np.random.Generator, vectors: Vectors, fitted: Fit) -> Vectors:
         """New particles."""
         ...
 
-    def log_density(self, vectors: Vectors, fitted: Any) -> Float[np.ndarray, "*population member"]:
+    def log_density(self, vectors: Vectors, fitted: Fit) -> Float[np.ndarray, "*population member"]:
         """Log density of proposals, up to what is the same in both directions."""
         ...
 
@@ -58,7 +61,7 @@ class StackableMove(Move, Protocol):
     """A move that handles all populations at once, as an axis in front of the vectors' two; others get one population
     after the other."""
 
-    def stacked(self, fits: Sequence[Any]) -> Any:
+    def stacked(self, fits: Sequence[Fit]) -> Fit:
         """Several fits as one, with the population axis in front."""
         ...
 
@@ -145,7 +148,7 @@ class FittedMoves:
     """A move, and its fit for each population."""
 
     move: Move
-    of_populations: Sequence[Any]
+    of_populations: Sequence[Fit]
 
     def propose(self, random: np.random.Generator, theta: Populations) -> Populations:
         """New particles."""
@@ -165,7 +168,7 @@ class FittedMoves:
         return np.stack([self.move.log_density(*pair) for pair in zip(vectors, self.of_populations, strict=True)])
 
     @cached_property
-    def _stacked(self) -> Any:
+    def _stacked(self) -> Fit:
         """The fits of all populations as one."""
         assert isinstance(self.move, StackableMove)
         return self.move.stacked(self.of_populations)

@@ -106,6 +106,18 @@ class Sampler:
         return replace(chosen, **changes)
 
     @property
+    def scheme(self) -> Resampling:
+        """The resampling scheme, which may be given by its name."""
+        assert isinstance(self.resampling, Resampling)
+        return self.resampling
+
+    @property
+    def kernel(self) -> Move:
+        """The move to begin with, which may be given by its name."""
+        assert isinstance(self.move, Move)
+        return self.move
+
+    @property
     def island_size(self) -> int:
         """Particles of one island."""
         return self.particles // self.islands

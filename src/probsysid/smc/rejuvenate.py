@@ -1,7 +1,7 @@
 """Rejuvenation: resample particles in proportion to their weights, then diversify them by MCMC moves."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -103,9 +103,8 @@ def _collapsed(tempered: TemperedTarget, why: str) -> SamplingError:
 def _ancestors(sampler: Sampler, weights: np.ndarray, seeds: tuple[int, ...]) -> Int[np.ndarray, "population count"]:
     """Indices of the resampled members of each population."""
     random = np.random.default_rng([*seeds, 0])
-    scheme: Any = sampler.resampling
     count = sampler.population_size // sampler.chain
-    return np.stack([scheme(random, population, count) for population in weights])
+    return np.stack([sampler.scheme(random, population, count) for population in weights])
 
 
 @dataclass
@@ -158,7 +157,7 @@ class _Moving:
 
     def until_moved(self, batch: ParticleBatch) -> tuple[ParticleBatch, MoveStats]:
         """Repeat moves until nearly every particle has moved, or walks have led far enough."""
-        batch, fits = self._begin(self.sampler.move, batch)
+        batch, fits = self._begin(self.sampler.kernel, batch)
         tally = _Tally.of(batch)
         while True:
             step = self._step(len(tally.rates), batch, fits)
@@ -170,7 +169,7 @@ class _Moving:
 
     def waste_free(self, batch: ParticleBatch) -> tuple[ParticleBatch, MoveStats]:
         """Waste-free (Dau and Chopin 2022): chains from fewer particles, all of whose states are kept."""
-        batch, fits = self._begin(self.sampler.move, batch)
+        batch, fits = self._begin(self.sampler.kernel, batch)
         tally = _Tally.of(batch)
         links = [batch]
         for k in range(self.sampler.chain - 1):
@@ -190,7 +189,7 @@ class _Moving:
         following = fits.move.fallback(acceptance)
         return (batch, fits) if following == fits.move else self._begin(following, batch)
 
-    def _begin(self, move: Any, batch: ParticleBatch) -> tuple[ParticleBatch, FittedMoves]:
+    def _begin(self, move: Move, batch: ParticleBatch) -> tuple[ParticleBatch, FittedMoves]:
         """Fit a kind of move; the batch with the density of its proposals."""
         fits = self._fit(move)
         return batch._replace(log_proposal=fits.log_density(batch.theta)), fits
