@@ -41,6 +41,16 @@ def test_a_replay_ends_with_results(study: Path) -> None:
     assert again.exit_code == 2 and "--resume" in again.stderr
 
 
+def test_a_stream_with_a_window_keeps_so_many_samples(study: Path) -> None:
+    lag.write_csv(study.with_name("lag.csv"), lag.measure(300))
+    source = f"replay:{study.with_name('lag.csv')}"
+    answer = call("live", study, "--source", source, "--speed", 0, "--no-page", "--window", 64)
+    assert answer.exit_code == 0, answer.stderr
+    assert "no report of lag could be written: this posterior has no records" in answer.stderr
+    (checkpoint,) = study.with_name("rig-live").glob("checkpoint-*.npz")
+    assert 300 - 2 * 64 - 1 <= ps.Identifier.load(checkpoint).first_kept <= 300 - 64
+
+
 @pytest.mark.long
 def test_the_end_of_a_stream_has_a_report(study: Path) -> None:
     answer = call("live", study, "--source", f"replay:{study.with_name('lag.csv')}", "--speed", 0, "--no-page")

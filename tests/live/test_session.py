@@ -133,9 +133,10 @@ def test_a_resumed_run_knows_its_new_starts(rows: np.ndarray, tmp_path: Path) ->
     lag.assert_identical(resumed.posterior, whole.posterior)
 
 
-def test_a_change_raises_an_alarm_that_names_the_constant() -> None:
+@pytest.mark.parametrize("window", [None, 64])
+def test_a_change_raises_an_alarm_that_names_the_constant(window: int | None) -> None:
     rows, raised = lag.measure(400, change=250, rate=0.85 * lag.RATE), []
-    with begin(on_alarm=raised.append) as live:
+    with begin(on_alarm=raised.append, window=window) as live:
         push(live, rows)
         live.wait(120)
     alarm = raised[0]

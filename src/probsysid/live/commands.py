@@ -38,6 +38,8 @@ Interval = Annotated[float | None, typer.Option(help="Sampling interval in secon
 Speed = Annotated[float, typer.Option(help="Of a replay; 0 for as fast as possible.", min=0.0)]
 Particles = Annotated[int | None, typer.Option(help="In place of sampler.particles.", show_default=False)]
 LINES = "Write results as JSON lines; - prints them."
+WINDOW = "Samples that are kept at least, for a stream that does not end. [default: all]"
+Window = Annotated[int | None, typer.Option(help=WINDOW, show_default=False)]
 JsonLines = Annotated[Path | None, typer.Option("--json", help=LINES, show_default=False)]
 Publish = Annotated[str | None, typer.Option(help="Publish results: mqtt://HOST/TOPIC.", show_default=False)]
 Gap = Annotated[str | None, typer.Option(help="What a gap becomes: missing, hold or restart.", show_default=False)]
@@ -61,6 +63,7 @@ def live(
     dt: Interval = None,
     speed: Speed = 1.0,
     particles: Particles = None,
+    window: Window = None,
     json_lines: JsonLines = None,
     publish: Publish = None,
     gaps: Gap = None,
@@ -89,7 +92,7 @@ def live(
 
     given: dict[str, Any] = {"gaps": gaps, "patience": patience, "keep": keep, "on_alarm": on_alarm.replace("-", " ")}
     options = LiveOptions(**given, false_alarms=false_alarms or None)
-    run = _Run(study, source, out or study.with_name(f"{study.stem}-live"), dt, speed, particles)
+    run = _Run(study, source, out or study.with_name(f"{study.stem}-live"), dt, speed, particles, window)
     place = None if no_page else (address, port)
     results = [path for path in (json_lines, publish) if path is not None]
     _follow(run, options, results, place, report=not no_report, resume=resume, overwrite=overwrite)
@@ -104,12 +107,13 @@ class _Run(NamedTuple):
     dt: float | None
     speed: float
     particles: int | None
+    window: int | None
 
     @property
     def again(self) -> str:
         """The command that goes on."""
         words = ["probsysid", "live", str(self.study), "--source", self.source, "--out", str(self.folder)]
-        for option, value in (("--dt", self.dt), ("--particles", self.particles)):
+        for option, value in (("--dt", self.dt), ("--particles", self.particles), ("--window", self.window)):
             words += [] if value is None else [option, str(value)]
         return shlex.join([*words, "--resume"])
 
@@ -130,7 +134,7 @@ def _follow(
     from probsysid.live.study_setup import live_study
 
     restore_after_importing()
-    setup = live_study(run.study, run.dt, run.particles)
+    setup = live_study(run.study, run.dt, run.particles, run.window)
     token = "" if place is None else _token(place[0])
     stream = open_source(run.source, setup.channels, setup.dt, setup.text, run.speed)
     session = Session(

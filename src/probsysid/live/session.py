@@ -136,7 +136,7 @@ class Live:
     """A posterior that follows a stream in the background, with a watch for changes and, if wanted, a page.
 
     Args:
-        model, priors, noise, initial, dt, intersample, solver, sampler, process_noise, seed: as for `Identifier`.
+        model, priors, noise, initial, dt, intersample, solver, sampler, process_noise, seed, window: as for `Identifier`.
         folder: for the journal of all samples, checkpoints and results; without one nothing is kept.
         resume: go on with the run in the folder.
         options: `LiveOptions`: blocks, gaps, false alarms.
@@ -158,6 +158,7 @@ class Live:
         sampler: Sampler = Sampler(),
         process_noise: Mapping[str, Prior] | None = None,
         seed: int = 0,
+        window: int | None = None,
         folder: str | Path | None = None,
         resume: bool = False,
         options: LiveOptions = LiveOptions(),
@@ -169,7 +170,7 @@ class Live:
             raise InputError(f"dt is {dt!r}; it must be a positive number of seconds.")
         given = {"model": model, "priors": priors, "noise": noise, "initial": initial, "process_noise": process_noise}
         grid = {"dt": dt, "intersample": intersample}
-        arguments = {**given, **grid, "solver": solver, "sampler": sampler, "seed": seed}
+        arguments = {**given, **grid, "solver": solver, "sampler": sampler, "seed": seed, "window": window}
         inputs = {name: Channel(name) for name in model.input_names}
         channels = Channels(inputs, {name: Channel(name) for name in model.output_names}, "t")
         self._session = Session(

@@ -44,7 +44,9 @@ class _Stream:
     section: DataSection
 
 
-def live_study(path: Path, dt: float | None = None, particles: int | None = None) -> LiveStudy:
+def live_study(
+    path: Path, dt: float | None = None, particles: int | None = None, window: int | None = None
+) -> LiveStudy:
     """Read and check a study file; `dt` and `particles` are in place of those in the file."""
     tables = read_toml(path)
     if particles is not None:
@@ -84,6 +86,7 @@ def live_study(path: Path, dt: float | None = None, particles: int | None = None
             "solver": solvers[name],
             "sampler": sampler,
             "seed": study.seed,
+            "window": window,
         }
         for name, made in candidates.items()
     }

@@ -103,6 +103,7 @@ class Track:
         self.detector = None if false_alarms is None else Detector(outputs, max(false_alarms / dt, 10.0))
         self._earlier: deque[IBISState] = deque(maxlen=EARLIER)
         self._raised: int | None = None
+        self._found: Alarm | None = None
         self._questioned: _Question | None = None
         self._quiet_until, self._alarms = self.options.settle, 0
         self._target: StreamTarget | None = None
@@ -116,7 +117,7 @@ class Track:
         if self.failure:
             return None
         names, count = self.model.input_names, len(self.model.input_names)
-        self.seen, self._raised = [], None
+        self.seen, self._raised, self._found = [], None, None
         try:
             self._update(
                 {name: rows[:, j] for j, name in enumerate(names)},
@@ -125,7 +126,7 @@ class Track:
         except (SamplingError, InputError) as error:
             self.failure = str(error)
             return None
-        return None if self._raised is None else self._alarm(self._raised)
+        return self._found
 
     def _update(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
         with suppress(KeyboardInterrupt):  # raised when all is done; the engine is told to stop by its own way
@@ -154,6 +155,8 @@ class Track:
             for output, white in enumerate(whites):
                 if self._raised is None and self.detector.add(sample, output, float(white)):
                     self._raised = sample
+        if self._raised is not None and self._found is None:  # now: a window may drop the samples that tell why
+            self._found = self._alarm(self._raised)
 
     def _comparable(self, run: IBISState) -> bool:
         return not self._earlier or (self._earlier[-1].level, self._earlier[-1].pilot) == (run.level, run.pilot)
@@ -178,11 +181,15 @@ class Track:
     def _suspects(self, onset: int, stop: int) -> list[Suspect]:
         """What may have changed, from the newest state that is kept from before the onset."""
         onset = max(onset, stop - SUSPECTED)
-        fitting = [run for run in self._earlier if run.samples <= onset]
+        fitting = [run for run in self._earlier if run.samples <= onset and self._is_kept(run)]
         if not fitting or self._target is None or stop - fitting[-1].samples > 2 * SUSPECTED:
             return []
         self._questioned = _Question(fitting[-1], stop + LATER, self._time_of(onset))
         return self._ranked(fitting[-1], stop)
+
+    def _is_kept(self, run: IBISState) -> bool:
+        """Whether the samples after those of an earlier run are still there."""
+        return self._target is not None and run.samples > self._target.begin
 
     def _ranked(self, earlier: IBISState, stop: int) -> list[Suspect]:
         assert self._target is not None
@@ -194,6 +201,8 @@ class Track:
         if self._questioned is None or self.identifier.run.samples < self._questioned.stop or self._target is None:
             return None
         question, self._questioned = self._questioned, None
+        if not self._is_kept(question.earlier):
+            return None
         found = self._ranked(question.earlier, question.stop)
         if not found:
             return None
