@@ -136,7 +136,8 @@ class Live:
     """A posterior that follows a stream in the background, with a watch for changes and, if wanted, a page.
 
     Args:
-        model, priors, noise, initial, dt, intersample, solver, sampler, process_noise, seed, window: as for `Identifier`.
+        model, priors, noise, initial, dt, intersample, solver, sampler, process_noise, seed, window: as for
+            `Identifier`.
         folder: for the journal of all samples, checkpoints and results; without one nothing is kept.
         resume: go on with the run in the folder.
         options: `LiveOptions`: blocks, gaps, false alarms.
