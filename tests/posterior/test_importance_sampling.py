@@ -100,6 +100,28 @@ def test_efficiency_of_another_distribution_is_foreseen() -> None:
     assert trial.efficiency_of(wider) == pytest.approx(np.sqrt(2 - 1 / 2.5**2) / 2.5, rel=0.02)
 
 
+def test_draws_that_overflow_do_not_spoil_means() -> None:
+    """A tenth of the draws of a noise level, whose logarithm is sampled, are hundreds of standard deviations out."""
+    found = ps.identify(
+        LINE,
+        ps.Record(outputs={"y": DATA}, dt=0.1),
+        priors={"slope": dist.Normal(0, 1)},
+        noise={"y": dist.LogNormal(np.log(NOISE), 0.5)},
+        initial={"x": 0.4},
+        solver=ps.Solver(smoothness=2, substeps=1),
+        sampler=ps.Sampler(particles=64, recover=False),
+    )
+    mean, factor = found.theta @ found.weights, np.linalg.cholesky(np.cov(found.theta, aweights=found.weights))
+    wide = MixtureDensity(np.array([0.9, 0.1]), np.stack([mean, mean]), np.stack([1.5 * factor, 1000 * np.eye(2)]), None)
+    fits = {"first_fit": lambda *_: wide, "second_fit": lambda *_: wide}
+    refined = importance_sampling.refine(found, 1024, 0, Threads(1), **fits)
+    assert np.mean(refined.weights == 0) > 0.01
+    assert np.all(np.isfinite(refined.theta))
+    assert all(np.all(np.isfinite(column)) for column in refined.columns.values())
+    assert np.isfinite(refined.table()["mean"]).all()
+    assert abs(refined.mean("noise.y") - found.mean("noise.y")) < found.sd("noise.y")
+
+
 def test_it_is_a_posterior_like_any_other(found: ps.Posterior) -> None:
     refined = found.refined(100)
     assert refined.settings.particles == len(refined.weights) == refined.theta.shape[1] == 104

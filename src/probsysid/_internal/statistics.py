@@ -62,6 +62,7 @@ def weighted_quantile(
 
 
 def weighted_moments(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> tuple[float, float]:
-    """Mean and standard deviation."""
+    """Mean and standard deviation; values without weight may be anything."""
+    values = np.where(weights > 0, values, 0.0)
     mean = weights @ values
     return float(mean), float(np.sqrt(weights @ (values - mean) ** 2))

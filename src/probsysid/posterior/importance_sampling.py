@@ -112,14 +112,16 @@ def _with_draws(
 ) -> "Posterior":
     """The posterior with weighted draws in place of its particles; `work` is the number of sweeps they took."""
     count, settings, space = len(weights), posterior.settings, posterior.setup.problem.space
-    values = {name: np.asarray(value) for name, value in space.values(fresh.theta).items()}
+    # draws without weight may be so far out that their values overflow; nobody should have to look at them
+    theta = np.where(weights > 0, fresh.theta, fresh.theta[:, [np.argmax(weights)]])
+    values = {name: np.asarray(value) for name, value in space.values(theta).items()}
     by_part = {name: value.reshape(PARTS, -1) for name, value in scalars(values).items()}
     logs = fresh.ratios.reshape(PARTS, -1)
     evidence = log_mean_exp(logs)
     return replace(
         posterior,
         values=values,
-        theta=fresh.theta,
+        theta=theta,
         weights=weights,
         evidence_by_population=evidence,
         shared_error=0.0,
