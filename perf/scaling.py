@@ -34,8 +34,6 @@ PARTICLES = (128, 512, 2048, 8192, 16384)
 SAMPLES = (128, 512, 2048, 8192)
 STATES = {3: (1, 2), 4: (1, 3), 6: (1, 5), 8: (2, 3), 12: (3, 3), 16: (4, 3), 20: (5, 3), 40: (10, 3), 80: (20, 3)}
 """State dimension: masses in a chain, and smoothness of each."""
-LARGE, FEW_PARTICLES = 40, 64
-"""States from this dimension on are swept with fewer particles: they take long enough."""
 RUN_PARTICLES = (256, 1024, 4096)
 RUN_SAMPLES = (250, 500, 1000, 2000)
 RUN_PARAMETERS = (1, 3, 5, 7)
@@ -54,10 +52,13 @@ TURNS = 3
 MANY = 100_000
 
 
-def plain(substeps: int, smoothness: int | str = "auto") -> Any:
-    """A fixed number of steps per sample, with the filter that automatic steps use."""
+def plain(substeps: int, smoothness: int | str = "auto", components: int = 0) -> Any:
+    """A fixed number of steps per sample, with the filter that automatic steps use for so many components."""
     import probsysid as ps
+    from probsysid.odefilter.solver import LARGEST_UNROLLED
 
+    if components > LARGEST_UNROLLED:
+        return ps.Solver(smoothness, substeps, linearisation="block-ekf1", conditioning="solver", diffusion="quasi-mle")
     return ps.Solver(smoothness, substeps, linearisation="ekf1", diffusion="quasi-mle")
 
 
@@ -109,7 +110,7 @@ def sweep(quick: bool) -> dict[str, Any]:
             result[n]["samples"][length] = row
     result["1"]["state"] = {}
     for size, shape in states.items():
-        particles = FEW_PARTICLES if size >= LARGE else 1024
+        particles = 1024
         row, compile_seconds = _sweep(shape, particles, 128, [1])
         per_step = row["1"]["processor_seconds"] / (particles * 128) * 1e9
         result["1"]["state"][size] = {
@@ -206,7 +207,7 @@ def _chain(masses: int, smoothness: int, samples: int) -> tuple[Any, Any, Any]:
     position = 0.1 * random.standard_normal(samples)
     inputs = {"force": 0.1 * random.standard_normal(samples)}
     record = ps.Record(inputs, {"position": position}, dt=0.2, intersample="linear")
-    solver = plain(1, smoothness)
+    solver = plain(1, smoothness, masses * (smoothness + 1))
     return solver.ode_filter(model, record.jump_order), record, solver
 
 

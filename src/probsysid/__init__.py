@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.model.model import Model
     from probsysid.model.noise import Noise
     from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
-    from probsysid.odefilter.linearise import EKF0, EKF1
+    from probsysid.odefilter.linearise import EKF0, EKF1, BlockEKF1
     from probsysid.odefilter.solver import Solver
     from probsysid.parallel.cluster import Cluster
     from probsysid.parallel.threads import Threads
@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
 
 LATE = {
     "EKF0": "odefilter.linearise",
+    "BlockEKF1": "odefilter.linearise",
     "EKF1": "odefilter.linearise",
     "Cluster": "parallel.cluster",
     "Constant": "model.kernels",
@@ -76,6 +77,7 @@ LATE = {
 __all__ = [
     "EKF0",
     "EKF1",
+    "BlockEKF1",
     "Cluster",
     "ClusterError",
     "ClusterWarning",

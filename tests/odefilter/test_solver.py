@@ -74,11 +74,11 @@ def test_restarts_where_a_jump_reaches_the_state(smoothness: Any, jump_order: in
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"linearisation": "ekf2"}, r"linearisation is 'ekf2'; known are: ekf0, ekf1\. Did you mean"),
+        ({"linearisation": "ekf2"}, r"linearisation is 'ekf2'; known are: ekf0, ekf1, block-ekf1\. Did you mean"),
         ({"diffusion": "dinamic"}, r"diffusion is 'dinamic'; known are: quasi-mle, dynamic\. Did you mean 'dynamic'\?"),
         (
             {"conditioning": "solve"},
-            r"conditioning is 'solve'; it must be 'joint' or 'solver'\. Did you mean 'solver'\?",
+            r"conditioning is 'solve'; it must be 'auto', 'joint' or 'solver'\. Did you mean 'solver'\?",
         ),
         ({"substeps": 0}, r"substeps is 0; it must be a whole number from 1 to 10000, or 'auto'"),
         ({"substeps": 1.5}, r"substeps is 1\.5"),

@@ -112,7 +112,9 @@ def test_draws_that_overflow_do_not_spoil_means() -> None:
         sampler=ps.Sampler(particles=64, recover=False),
     )
     mean, factor = found.theta @ found.weights, np.linalg.cholesky(np.cov(found.theta, aweights=found.weights))
-    wide = MixtureDensity(np.array([0.9, 0.1]), np.stack([mean, mean]), np.stack([1.5 * factor, 1000 * np.eye(2)]), None)
+    wide = MixtureDensity(
+        np.array([0.9, 0.1]), np.stack([mean, mean]), np.stack([1.5 * factor, 1000 * np.eye(2)]), None
+    )
     fits = {"first_fit": lambda *_: wide, "second_fit": lambda *_: wide}
     refined = importance_sampling.refine(found, 1024, 0, Threads(1), **fits)
     assert np.mean(refined.weights == 0) > 0.01

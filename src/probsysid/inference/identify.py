@@ -87,8 +87,7 @@ def identify(
         solver, sampler: settings of the integration and of the sampling.
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
         process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or number for s, or `"auto"`.
-        varies: parameters that differ between records, with a prior or a number for their spread (the sd of log k for a
-            positive parameter, of k for any other), or `"separate"`.
+        varies: parameters that differ between records, with a prior or a number for their spread, or `"separate"`.
         unknown, drifts: kernels of unknown inputs and of parameters that change over time, such as `Matern(...)`.
         seed, progress: every random decision follows from the seed; whether to show a bar, on a terminal.
         checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
@@ -99,6 +98,7 @@ def identify(
     records = checked_records(record)
     given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
     problem = problem_of(model, records, priors, noise, initial, *given, solver)
+    solver = solver.for_model(problem.model, process_noise=problem.disturbed)
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))

@@ -38,7 +38,7 @@ class LatentArguments(NamedTuple):
                 f"{name!r} is an unknown input or a drift, and the solver's linearisation is EKF0(), which does not "
                 "see what it does to the state; use EKF1()."
             )
-        if name is not None and solver.conditioning != "joint":
+        if name is not None and not solver.joint:
             raise InputError(
                 f"{name!r} is an unknown input or a drift, and the solver's conditioning is {solver.conditioning!r}, "
                 "with which data never tell the state; use 'joint'."

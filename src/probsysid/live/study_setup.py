@@ -74,22 +74,8 @@ def live_study(
         except InputError as error:
             mistakes.add(model_key(study, parsed.section), error)
     mistakes.stop()
-    arguments = {
-        name: {
-            "model": made.model,
-            "priors": made.problem.priors,
-            "noise": made.problem.noise,
-            "initial": made.problem.initials[0],
-            "process_noise": made.problem.process_noise or None,
-            "dt": interval,
-            "intersample": intersample,
-            "solver": solvers[name],
-            "sampler": sampler,
-            "seed": study.seed,
-            "window": window,
-        }
-        for name, made in candidates.items()
-    }
+    shared = {"dt": interval, "intersample": intersample, "sampler": sampler, "seed": study.seed, "window": window}
+    arguments = {name: {**_arguments(made), "solver": solvers[name], **shared} for name, made in candidates.items()}
     options: TextOptions = {
         "separator": section.separator,
         "decimal": section.decimal,
@@ -97,6 +83,18 @@ def live_study(
         "skip": section.skip_lines,
     }
     return LiveStudy(study.title or path.stem, _channels(section), interval, options, arguments)
+
+
+def _arguments(made: CandidateModel) -> dict[str, Any]:
+    """What a model gives an `Identifier`."""
+    problem = made.problem
+    return {
+        "model": made.model,
+        "priors": problem.priors,
+        "noise": problem.noise,
+        "initial": problem.initials[0],
+        "process_noise": problem.process_noise or None,
+    }
 
 
 def _channels(section: DataSection) -> Channels:

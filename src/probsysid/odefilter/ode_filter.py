@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +31,7 @@ from jaxtyping import Array, PyTree
 from probsysid._internal.array_types import Index, Numbers, Scalar, Vector
 from probsysid.model.model import Model
 from probsysid.model.particle import Particle
+from probsysid.model.sparsity import SparsityPattern
 from probsysid.odefilter.coloured_noise import coloured
 from probsysid.odefilter.diffusion import Diffusion, Fixed
 from probsysid.odefilter.filter_state import FilterState, Rows, Values
@@ -65,6 +66,9 @@ class Prediction(NamedTuple):
 class ODEFilter(ABC):
     """A model together with every choice that determines the filter's program; compiled programs are cached by it."""
 
+    unrolled: ClassVar[bool]
+    """Whether the algebra is written out number by number, and so vectorised over particles only."""
+
     model: Model
     layout: Layout
     linearisation: Linearisation
@@ -76,16 +80,20 @@ class ODEFilter(ABC):
     restarts: bool = False
     """Whether higher derivatives are re-initialised at the start of every interval because inputs jump at samples."""
 
-    @property
-    @abstractmethod
-    def unrolled(self) -> bool:
-        """Whether the algebra is written out number by number, and so vectorised over particles only."""
-
     @cached_property
     def free(self) -> tuple[int, ...]:
         """Components with rows in the factor, physical ones first."""
         layout = self.layout
         return layout.physical + (layout.highest if self.ode_noise else ()) + layout.higher
+
+    @cached_property
+    def _slopes_used(self) -> SparsityPattern:
+        """Entries of the vector field's Jacobian that the filter uses."""
+        pattern, layout = self.model.dynamics_sparsity, self.layout
+        if not self.linearisation.blocks:
+            return pattern
+        own = [[layout.coordinate[j] == c for j in layout.physical] for c in range(len(layout.orders))]
+        return tuple(tuple(a and b for a, b in zip(row, of, strict=True)) for row, of in zip(pattern, own, strict=True))
 
     @property
     def _others(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from probsysid.model.model import Model
 from probsysid.odefilter.arrays.step import ArrayFilter
 from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, QuasiMLE
 from probsysid.odefilter.layout import Layout
-from probsysid.odefilter.linearise import EKF0, EKF1, Linearisation
+from probsysid.odefilter.linearise import EKF0, EKF1, BlockEKF1, Linearisation
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.unrolled.step import UnrolledFilter
 
@@ -29,9 +29,9 @@ components, unrolled 7 s and 0.1 us; 12, unrolled 24 s and 0.3 us; 16, unrolled 
 At 16 the two break even after 60 million particle-steps: 1000 particles, 1000 samples, 60 sweeps.
 """
 
-LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1()}
+LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1(), "block-ekf1": BlockEKF1()}
 DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic()}
-CONDITIONINGS = ("joint", "solver")
+CONDITIONINGS = ("auto", "joint", "solver")
 
 AUTOMATIC: Linearisation = EKF1()
 """For automatic steps, which are short enough that the prediction is close to the motion."""
@@ -54,12 +54,14 @@ class Solver:
             number, or one for each coordinate by name.  `"auto"` takes the order plus two, `"paper"` plus one.
         substeps: integration steps per sampling interval.  With `"auto"`, `identify` determines how many the data need
             (1, 2, 4, ... 32), and `solve` takes one.
-        linearisation: `EKF1()` or `EKF0()`; or their names in lower case.  By default `EKF1()` where steps are
-            automatic, and `EKF1(iterations=3)` where they are given, and so may be long.
+        linearisation: `EKF1()`, `EKF0()` or `BlockEKF1()`; or `"ekf1"`, `"ekf0"`, `"block-ekf1"`.  By
+            default `EKF1()` where steps are automatic, `EKF1(iterations=3)` where they are given, and so may be long.
         diffusion: `QuasiMLE()`, `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.  By default
             `Dynamic(2.0, floor=0.1, coupled=True)`.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
-            that the data enter the likelihood of the parameters but never correct the state.
+            that the data enter the likelihood of the parameters but never correct the state.  `"auto"` is joint, except
+            for models of more than 12 components without process noise: with automatic steps, which are short enough
+            for both to be the same, these take `BlockEKF1()`, which costs a hundredth or less, and `"solver"`.
         ode_noise: standard deviation of the ODE residual in units of the highest derivative; 0 imposes the ODE exactly.
         pilot: with automatic steps, let particles follow the data with Runge-Kutta steps where these agree with the
             solver, and take them over to the solver's own posterior at the end: the same result for less work.
@@ -69,7 +71,7 @@ class Solver:
     substeps: int | Literal["auto"] = "auto"
     linearisation: Linearisation | str | None = None
     diffusion: Diffusion | str | float | None = None
-    conditioning: Literal["joint", "solver"] = "joint"
+    conditioning: Literal["auto", "joint", "solver"] = "auto"
     ode_noise: float = 0.0
     pilot: bool = True
 
@@ -88,7 +90,12 @@ class Solver:
         check_algorithm("diffusion", self.diffusion, Diffusion, "QuasiMLE()")
         if self.conditioning not in CONDITIONINGS:
             hint = did_you_mean(str(self.conditioning), CONDITIONINGS)
-            raise InputError(f"conditioning is {self.conditioning!r}; it must be 'joint' or 'solver'.{hint}")
+            raise InputError(f"conditioning is {self.conditioning!r}; it must be 'auto', 'joint' or 'solver'.{hint}")
+        if self.conditioning == "joint" and self.linearisation.blocks:  # type: ignore[union-attr]
+            raise InputError(
+                "conditioning is 'joint', but with BlockEKF1 what data say of one coordinate does not reach the "
+                "others; take 'solver', or linearisation='ekf1'."
+            )
         if self.substeps != "auto" and not (is_whole(self.substeps) and 1 <= self.substeps <= MOST_SUBSTEPS):
             raise InputError(
                 f"substeps is {self.substeps!r}; it must be a whole number from 1 to {MOST_SUBSTEPS}, or 'auto'."
@@ -120,6 +127,30 @@ class Solver:
         return Layout(model.orders, tuple(smoothness))
 
     @property
+    def joint(self) -> bool:
+        """Whether the state is conditioned on the data."""
+        return self.conditioning == "joint" or (self.conditioning == "auto" and not self._blocks)
+
+    @property
+    def _blocks(self) -> bool:
+        assert self.linearisation is not None and not isinstance(self.linearisation, str)
+        return self.linearisation.blocks
+
+    def for_model(self, model: Model, *, process_noise: bool) -> "Solver":
+        """With the conditioning chosen, and for large models the linearisation."""
+        if self._blocks and process_noise:
+            raise InputError(
+                "linearisation is BlockEKF1, which leaves out how coordinates move each other, and process noise has "
+                "to be followed through all of them; take 'ekf1'."
+            )
+        if self.conditioning != "auto":
+            return self
+        large = self.layout(model).size > LARGEST_UNROLLED and self.substeps == "auto" and not self.ode_noise
+        if large and self.linearisation == AUTOMATIC and not process_noise:
+            return replace(self, linearisation=BlockEKF1(), conditioning="solver")
+        return replace(self, conditioning="joint" if self.joint else "solver")
+
+    @property
     def steps(self) -> int:
         """Integration steps per sampling interval."""
         return 1 if self.substeps == "auto" else int(self.substeps)
@@ -127,7 +158,7 @@ class Solver:
     def ode_filter(self, model: Model, jump_order: int | None = None) -> ODEFilter:
         """The ODE filter for a model whose inputs' derivative of order `jump_order` jumps at samples (None: never).
 
-        Unrolled up to `LARGEST_UNROLLED` components, in arrays above.
+        Unrolled up to `LARGEST_UNROLLED` components, and where the covariance consists of blocks; in arrays above.
         """
         check_jax()
         layout = self.layout(model)
@@ -135,14 +166,15 @@ class Solver:
         further = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True))
         assert self.linearisation is not None and not isinstance(self.linearisation, str)
         assert self.diffusion is not None and not isinstance(self.diffusion, (str, float))
-        filter_class = UnrolledFilter if layout.size <= LARGEST_UNROLLED else ArrayFilter
+        small = layout.size <= LARGEST_UNROLLED or self._blocks  # whose rows are mostly structural zeros
+        filter_class = UnrolledFilter if small else ArrayFilter
         return filter_class(
             model,
             layout,
             self.linearisation,
             self.diffusion,
             ode_noise=float(self.ode_noise),
-            joint=self.conditioning == "joint",
+            joint=self.joint,
             restarts=jump_order is not None and jump_order <= further,
         )
 

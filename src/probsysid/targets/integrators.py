@@ -84,7 +84,7 @@ class RungeKutta:
     @classmethod
     def of(cls, problem: Problem, solver: Solver) -> "RungeKutta":
         """The pilot of a solver."""
-        return cls(problem.disturbed, solver.conditioning == "joint")
+        return cls(problem.disturbed, solver.joint)
 
     def sample_filter(self, model: Model, jump_order: int | None) -> RungeKuttaFilter | ContinuousDiscreteEKF:
         return ContinuousDiscreteEKF(model, self.joint) if self.disturbed else RungeKuttaFilter(model)

@@ -1,8 +1,7 @@
 """The filter in array form: for states of many components.
 
-The program of `UnrolledFilter` grows with the cube of the state's size: unbeatable for a few components, impractical
-for a hundred.  Here the same steps are done with the matrices of `sqrt_algebra.py`, and the program is as long as the
-model's own functions.
+The program of `UnrolledFilter` grows with the cube of the state's size.  Here the same steps are done with the matrices
+of `sqrt_algebra.py`, and the program is as long as the model's own functions.
 
 Rows of a factor are in the order of `ODEFilter.free`; means, as everywhere, in the order of the layout.
 """
@@ -10,7 +9,7 @@ Rows of a factor are in the order of `ODEFilter.free`; means, as everywhere, in 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import final
+from typing import ClassVar, final
 
 import jax
 import jax.numpy as jnp
@@ -58,12 +57,9 @@ class ArrayFilter(IndexedFilter):
     """A filter whose state holds arrays: mean (D,), factor (free, free), jacobian (coordinate, physical), a diffusion
     memory of arrays by coordinate, and variance (coordinate,)."""
 
+    unrolled: ClassVar[bool] = False
     algebra: SquareRootAlgebra | None = None
     """How matrices are multiplied and triangularised; None: by the size of the largest."""
-
-    @property
-    def unrolled(self) -> bool:
-        return False
 
     @cached_property
     def _algebra(self) -> SquareRootAlgebra:
@@ -80,8 +76,7 @@ class ArrayFilter(IndexedFilter):
         physical = self._physical
         sd = jnp.stack(particle.initial_sd) / sample.scales[physical]
         noise = [r.level for r in coloured(particle.noise).values()]
-        size = len(self._free) + len(noise)
-        rows = jnp.pad(jnp.diag(sd), ((0, 0), (0, size - len(physical))))
+        rows = jnp.pad(jnp.diag(sd), ((0, 0), (0, len(self._free) + len(noise) - len(physical))))
         mean, factor, jacobian = self._from_physical(
             particle, sample, sample.inputs, jnp.stack(particle.initial_mean), rows
         )
@@ -98,9 +93,8 @@ class ArrayFilter(IndexedFilter):
         return jnp.asarray(initial_diffusion((derivatives[ends - 1], derivatives[ends]), sample.step))
 
     def _restart(self, state: FilterState, particle: Particle, sample: IntervalData) -> FilterState:
-        physical = self._physical
-        rows = state.factor[: len(physical)]
-        values = state.mean[physical] * sample.scales[physical]
+        rows = state.factor[: len(self._physical)]
+        values = state.mean[self._physical] * sample.scales[self._physical]
         mean, factor, jacobian = self._from_physical(particle, sample, sample.departure, values, rows)
         return with_noise_of(state, state._replace(mean=mean, factor=factor, jacobian=jacobian))
 
@@ -110,13 +104,17 @@ class ArrayFilter(IndexedFilter):
         """Mean, factor and Jacobian from the physical components' mean and rows: Taylor coefficients, linearised."""
         scales = sample.scales
         complete = self._completion(particle, self.layout, derivatives)
-        values, jacobian = self.linearisation.matrix(complete, physical, self._completion_sparsity)
-        jacobian = jacobian * scales[self._physical] / scales[:, None]
-        highest = jacobian[self._highest]
-        if particle.process_noise is None:
-            others = self._algebra.product(jacobian[np.array(self._others, dtype=int)], rows)
+        if self.linearisation.blocks:
+            values = complete(physical)
+            _, highest = self._linearise(particle, values / scales, derivatives[:, 0], scales)
         else:
+            values, jacobian = self.linearisation.matrix(complete, physical, self._completion_sparsity)
+            jacobian = jacobian * scales[self._physical] / scales[:, None]
+            highest = jacobian[self._highest]
+        if self.linearisation.blocks or particle.process_noise is not None:
             others = others_along_ode(self.layout, self._others, highest, scales, rows, self._algebra)
+        else:
+            others = jnp.asarray(self._algebra.product(jacobian[np.array(self._others, dtype=int)], rows))
         return values / scales, jnp.concatenate([rows, others]), highest
 
     def _completion(self, particle: Particle, layout: Layout, derivatives: Numbers) -> Callable[[Array], Array]:
@@ -182,8 +180,8 @@ class ArrayFilter(IndexedFilter):
     def _predict_rows_along_ode(
         self, state: FilterState, variance: Array, jacobian: Array, scales: Numbers, step: Scalar
     ) -> Array:
-        components = state._replace(factor=self._rows_of(state))
-        rows = rows_along_ode(self.layout, self._others, components, jacobian, scales, step, self._algebra)
+        own = state._replace(factor=self._rows_of(state))
+        rows = rows_along_ode(self.layout, self._others, own, jacobian, scales, step, self._algebra)
         rows = joined(rows[self._prediction_order], state.factor[len(self._free) :])
         return jnp.concatenate([rows, self._predict_rows(state, variance)[:, state.factor.shape[1] :]], axis=1)
 
@@ -194,8 +192,9 @@ class ArrayFilter(IndexedFilter):
             return jnp.stack(self.model.highest_derivatives(list(physical), list(inputs), particle.parameters))
 
         values, jacobian = self.linearisation.matrix(function, point, self.model.dynamics_sparsity)
-        units = scales[self._highest]
-        return values / units, jacobian * scales[self._physical] / units[:, None]
+        if self.linearisation.blocks:
+            jacobian = jnp.where(np.array(self._slopes_used), jacobian, 0.0)
+        return values / scales[self._highest], jacobian * scales[self._physical] / scales[self._highest][:, None]
 
     def _relinearise(
         self, particle: Particle, mean: Array, corrected: Array, inputs: Vector, scales: Numbers

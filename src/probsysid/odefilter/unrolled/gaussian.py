@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from probsysid._internal.array_types import Scalar
+from probsysid._internal.array_types import Numbers, Scalar
 from probsysid.model.noise import NoiseValues, OutputNoise
 from probsysid.odefilter.noise_likelihood import assimilate
 
@@ -46,6 +46,12 @@ def multiply(a: Entry, b: Entry) -> Entry:
     if isinstance(a, float) and a == 1.0:
         return b
     return a * b
+
+
+def in_units(row: Row, columns: Sequence[int], units: Numbers, component: int) -> Row:
+    """A row of the Jacobian of a component with respect to these components, in other units: each entry times those
+    of its column over the component's own."""
+    return [None if x is None else x * (units[j] / units[component]) for x, j in zip(row, columns, strict=True)]
 
 
 def subtract(a: Entry, b: Entry) -> Entry:

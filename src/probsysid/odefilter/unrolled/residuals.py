@@ -24,16 +24,16 @@ def change_along_ode(layout: Layout, jacobian: list[Row], scales: Numbers, physi
     differentiated again.
     """
     count = max(q - n for n, q in zip(layout.orders, layout.smoothness, strict=True)) + 1
-    start = [gaussian.multiply(value, scales[i]) for i, value in zip(layout.physical, physical, strict=True)]
+    start = [None if v is None else v * scales[i] for i, v in zip(layout.physical, physical, strict=True)]
     changes = derivatives_along_ode(layout, jacobian, scales, start, count)
     values = [value for known, q in zip(changes, layout.smoothness, strict=True) for value in known[: q + 1]]
-    return [gaussian.multiply(value, 1 / scale) for value, scale in zip(values, scales, strict=True)]
+    return [None if value is None else value * (1 / scales[i]) for i, value in enumerate(values)]
 
 
 def derivatives_along_ode(layout: Layout, jacobian: list[Row], scales: Numbers, physical: Row, count: int) -> list[Row]:
     """Each coordinate's change and its time derivatives, `count` of them from the highest on, in physical units."""
     slopes = [
-        [gaussian.multiply(s, scales[i] / scales[j]) for s, j in zip(row, layout.physical, strict=True)]
+        [None if s is None else s * (scales[i] / scales[j]) for s, j in zip(row, layout.physical, strict=True)]
         for i, row in zip(layout.highest, jacobian, strict=True)
     ]
     changes: list[Row] = [[] for _ in layout.orders]
@@ -48,7 +48,7 @@ def derivatives_along_ode(layout: Layout, jacobian: list[Row], scales: Numbers, 
 
 def carry_along_ode(layout: Layout, jacobian: list[Row], scales: Numbers, step: Scalar, physical: Row) -> Row:
     """All components after a step of the linearised ODE, from a change of the physical ones before it; scaled."""
-    start = [gaussian.multiply(value, scales[i]) for i, value in zip(layout.physical, physical, strict=True)]
+    start = [None if v is None else v * scales[i] for i, v in zip(layout.physical, physical, strict=True)]
     changes = derivatives_along_ode(layout, jacobian, scales, start, TERMS)
     factors = [step**k / factorial(k) for k in range(TERMS)]
     places = zip(changes, layout.offsets, layout.orders, strict=True)

@@ -6,7 +6,7 @@ particles.  Structural zeros of the prior, of the model's Jacobian and of the fa
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import final
+from typing import ClassVar, final
 
 import jax
 import jax.numpy as jnp
@@ -47,9 +47,7 @@ from probsysid.odefilter.unrolled.structural_zeros import FactorPattern, fill, r
 class UnrolledFilter(ODEFilter):
     """A filter whose state holds lists of numbers, with `None` for structural zeros of the factor."""
 
-    @property
-    def unrolled(self) -> bool:
-        return True
+    unrolled: ClassVar[bool] = True
 
     # Initialisation
 
@@ -98,22 +96,23 @@ class UnrolledFilter(ODEFilter):
             )
 
         values = complete(physical)
+        mean = [value / scale for value, scale in zip(values, scales, strict=True)]
+        if self.linearisation.blocks:  # the Taylor coefficients' own Jacobian would take too long to compile
+            _, highest = self._linearise(particle, mean, [u[0] for u in inputs], scales)
+            return mean, [*rows, *others_along_ode(layout, self._others, highest, scales, rows)], highest
         full = ((True,) * len(physical),) * layout.size
-        jacobian = self.linearisation(complete, physical, full)
         jacobian = [
-            [gaussian.multiply(s, scales[j] / scales[i]) for s, j in zip(row, layout.physical, strict=True)]
-            for i, row in enumerate(jacobian)
+            gaussian.in_units(row, layout.physical, scales, i)
+            for i, row in enumerate(self.linearisation(complete, physical, full))
         ]
-        pattern = self.model.dynamics_sparsity
         highest = [
             [entry if used else None for entry, used in zip(jacobian[i], row, strict=True)]
-            for i, row in zip(layout.highest, pattern, strict=True)
+            for i, row in zip(layout.highest, self.model.dynamics_sparsity, strict=True)
         ]
         if particle.process_noise is None:
             others = [gaussian.combine(jacobian[i], rows) for i in self._others]
         else:
             others = others_along_ode(layout, self._others, highest, scales, rows)
-        mean = [value / scale for value, scale in zip(values, scales, strict=True)]
         return mean, [*rows, *others], highest
 
     # One interval
@@ -141,7 +140,7 @@ class UnrolledFilter(ODEFilter):
         scaled = zip(self.free, state.factor[:free], strict=True)
         factor = [[gaussian.multiply(entry, rescale[i]) for entry in row] for i, row in scaled] + state.factor[free:]
         jacobian = [
-            [gaussian.multiply(s, rescale[i] / rescale[j]) for s, j in zip(row, layout.physical, strict=True)]
+            [None if s is None else s * (rescale[i] / rescale[j]) for s, j in zip(row, layout.physical, strict=True)]
             for i, row in zip(layout.highest, state.jacobian, strict=True)
         ]
         data_part = [value * rescale[i] for i, value in zip(self._others, state.data_part, strict=False)]
@@ -207,10 +206,8 @@ class UnrolledFilter(ODEFilter):
 
         values = [value / scales[i] for i, value in zip(layout.highest, function(point), strict=True)]
         jacobian = [
-            [gaussian.multiply(s, scales[j] / scales[i]) for s, j in zip(row, layout.physical, strict=True)]
-            for i, row in zip(
-                layout.highest, self.linearisation(function, point, self.model.dynamics_sparsity), strict=True
-            )
+            gaussian.in_units(row, layout.physical, scales, i)
+            for i, row in zip(layout.highest, self.linearisation(function, point, self._slopes_used), strict=True)
         ]
         return values, jacobian
 
