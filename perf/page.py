@@ -312,8 +312,10 @@ SWEEP_TEXT = """\
 One sweep of the filter over a record, without compilation. On several cores the particles are distributed; the cores
 exchange nothing during a sweep."""
 STATE_TEXT = """\
-The state is that of a chain of masses with nonlinear springs, (q + 1) components per mass. The algebra of a dense
-factor grows with the cube of the dimension."""
+The state is that of a chain of masses with nonlinear springs, (q + 1) components per mass. Up to
+12 components the factor is dense, and its algebra grows with the cube of their number; above, it has one block per
+coordinate (`BlockEKF1`), and the cost is linear. The dense factor took 2010 ns at 16 components, 4590 at 20, 23 700 at
+40 and 235 000 at 80."""
 RUN_TEXT = """\
 Whole runs, without compilation, on the record of the first section (500 samples, 2000 where particles vary; 512
 particles and 7 quantities unless stated otherwise; two steps per sample). Sweeps are passes of all particles over the
