@@ -21,6 +21,7 @@ from probsysid.model.model import Model
 from probsysid.model.noise import NoiseValues
 from probsysid.model.particle import Particle
 from probsysid.odefilter.continuous_discrete import LEGENDRE, ContinuousDiscreteEKF
+from probsysid.odefilter.data_given_ode import DataGivenODE
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
@@ -52,7 +53,7 @@ the newest, and the newest energy: a sweep over all data needs nothing else."""
 
 
 class SampleFilter(Protocol):
-    """What is asked of a filter for one particle: `ODEFilter`, or `RungeKuttaFilter`.  A state is any tree."""
+    """What is asked of a filter for one particle: `ODEFilter` or `RungeKuttaFilter`, say.  A state is any tree."""
 
     def __hash__(self) -> int: ...
 
@@ -330,6 +331,8 @@ def filter_for(ode_filter: SampleFilter, executor: Executor, rows: int | None = 
 
 def working_set(ode_filter: SampleFilter) -> int:
     """Numbers per particle that a step works on: the predicted factor, or the state where there is none."""
+    if isinstance(ode_filter, DataGivenODE):
+        return working_set(ode_filter.alone) + working_set(ode_filter.joint)
     if isinstance(ode_filter, ODEFilter):
         return len(ode_filter.free) * (len(ode_filter.free) + ode_filter.layout.size)
     size = sum(ode_filter.model.orders)

@@ -9,7 +9,8 @@ from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.validation import check_algorithm, choose, is_real, is_whole
 from probsysid.model.model import Model
 from probsysid.odefilter.arrays.step import ArrayFilter
-from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, QuasiMLE
+from probsysid.odefilter.data_given_ode import DataGivenODE
+from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, Given, QuasiMLE
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1, BlockEKF1, Linearisation
 from probsysid.odefilter.ode_filter import ODEFilter
@@ -32,6 +33,7 @@ At 16 the two break even after 60 million particle-steps: 1000 particles, 1000 s
 LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1(), "block-ekf1": BlockEKF1()}
 DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic()}
 CONDITIONINGS = ("auto", "joint", "solver")
+LIKELIHOODS = ("filter", "fenrir", "dalton")
 
 AUTOMATIC: Linearisation = EKF1()
 """For automatic steps, which are short enough that the prediction is close to the motion."""
@@ -65,6 +67,9 @@ class Solver:
         ode_noise: standard deviation of the ODE residual in units of the highest derivative; 0 imposes the ODE exactly.
         pilot: with automatic steps, let particles follow the data with Runge-Kutta steps where these agree with the
             solver, and take them over to the solver's own posterior at the end: the same result for less work.
+        likelihood: `"filter"` is the product of the filter's one-step predictions; `"fenrir"` and `"dalton"` are the
+            density of the data given that the ODE holds at all steps, linearised along the solution without data, or
+            where the data lead.  Both take a filter more, and the diffusion of the solution without data.
     """
 
     smoothness: int | Mapping[str, int] | Literal["auto", "paper"] = "auto"
@@ -74,6 +79,7 @@ class Solver:
     conditioning: Literal["auto", "joint", "solver"] = "auto"
     ode_noise: float = 0.0
     pilot: bool = True
+    likelihood: Literal["filter", "fenrir", "dalton"] = "filter"
 
     def __post_init__(self) -> None:
         if self.linearisation is None:
@@ -106,7 +112,19 @@ class Solver:
             object.__setattr__(self, "smoothness", tuple(self.smoothness.items()))
         if not isinstance(self.pilot, bool):
             raise InputError(f"pilot is {self.pilot!r}; it must be True or False.")
+        self._check_likelihood()
         self._check_kinds()
+
+    def _check_likelihood(self) -> None:
+        if self.likelihood not in LIKELIHOODS:
+            hint = did_you_mean(str(self.likelihood), LIKELIHOODS)
+            raise InputError(f"likelihood is {self.likelihood!r}; it must be 'filter', 'fenrir' or 'dalton'.{hint}")
+        if self.likelihood != "filter" and (self.conditioning == "solver" or self._blocks):
+            cause = "conditioning is 'solver'" if self.conditioning == "solver" else "linearisation is BlockEKF1"
+            raise InputError(
+                f"likelihood is {self.likelihood!r}, which conditions the whole state on the data, but {cause}; take "
+                "conditioning='joint' with linearisation='ekf1', or likelihood='filter'."
+            )
 
     def _check_kinds(self) -> None:
         given = self.smoothness
@@ -143,10 +161,15 @@ class Solver:
                 "linearisation is BlockEKF1, which leaves out how coordinates move each other, and process noise has "
                 "to be followed through all of them; take 'ekf1'."
             )
+        if self.likelihood != "filter" and process_noise:
+            raise InputError(
+                f"likelihood is {self.likelihood!r}, the density of the data given that the ODE holds; with process "
+                "noise, unknown inputs or drifts it does not: take likelihood='filter'."
+            )
         if self.conditioning != "auto":
             return self
         large = self.layout(model).size > LARGEST_UNROLLED and self.substeps == "auto" and not self.ode_noise
-        if large and self.linearisation == AUTOMATIC and not process_noise:
+        if large and self.linearisation == AUTOMATIC and not process_noise and self.likelihood == "filter":
             return replace(self, linearisation=BlockEKF1(), conditioning="solver")
         return replace(self, conditioning="joint" if self.joint else "solver")
 
@@ -154,6 +177,14 @@ class Solver:
     def steps(self) -> int:
         """Integration steps per sampling interval."""
         return 1 if self.substeps == "auto" else int(self.substeps)
+
+    def likelihood_filter(self, model: Model, jump_order: int | None = None) -> ODEFilter | DataGivenODE:
+        """The filter whose energies are the likelihood: `ode_filter`, or two of them."""
+        joint = self.ode_filter(model, jump_order)
+        if self.likelihood == "filter":
+            return joint
+        alone = replace(joint, joint=False)
+        return DataGivenODE(alone, replace(joint, joint=True, diffusion=Given()), self.likelihood == "fenrir")
 
     def ode_filter(self, model: Model, jump_order: int | None = None) -> ODEFilter:
         """The ODE filter for a model whose inputs' derivative of order `jump_order` jumps at samples (None: never).

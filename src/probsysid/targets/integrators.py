@@ -17,6 +17,7 @@ from probsysid.model.noise import is_coloured
 from probsysid.model.problem import Problem
 from probsysid.odefilter import filter_inputs, runge_kutta
 from probsysid.odefilter.continuous_discrete import LARGEST, ContinuousDiscreteEKF
+from probsysid.odefilter.data_given_ode import DataGivenODE
 from probsysid.odefilter.filter import SampleFilter
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
@@ -48,12 +49,14 @@ class ProbabilisticSolver:
 
     solver: Solver
 
-    def sample_filter(self, model: Model, jump_order: int | None) -> ODEFilter:
-        return self.solver.ode_filter(model, jump_order)
+    def sample_filter(self, model: Model, jump_order: int | None) -> ODEFilter | DataGivenODE:
+        return self.solver.likelihood_filter(model, jump_order)
 
     def samples(
         self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None
     ) -> PackedSamples:
+        if isinstance(sample_filter, DataGivenODE):
+            sample_filter = sample_filter.alone
         assert isinstance(sample_filter, ODEFilter)
         unit = None
         if first is not None:

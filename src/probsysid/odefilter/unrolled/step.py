@@ -19,7 +19,15 @@ from probsysid.odefilter.coloured_noise import apart_from_state, coloured, units
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
-from probsysid.odefilter.ode_filter import FoldStep, NextState, ODEFilter, Prediction, ScanStep, StepItems
+from probsysid.odefilter.ode_filter import (
+    FoldStep,
+    LinearisedODE,
+    NextState,
+    ODEFilter,
+    Prediction,
+    ScanStep,
+    StepItems,
+)
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.coloured import aged, diagonal, noise_alone, with_coloured
@@ -215,9 +223,18 @@ class UnrolledFilter(ODEFilter):
         self, particle: Particle, mean: list[Scalar], corrected: list[Scalar], inputs: Vector, scales: Numbers
     ) -> tuple[list[Scalar], list[Row]]:
         values, jacobian = self._linearise(particle, corrected, inputs, scales)
-        change = [mean[i] - corrected[i] for i in self.layout.physical]
-        pairs = zip(values, jacobian, strict=True)
-        return [gaussian.add(value, gaussian.combine_values(row, change)) for value, row in pairs], jacobian
+        return self._values_along(LinearisedODE(corrected, values, jacobian), mean), jacobian
+
+    def _values_along(self, along: LinearisedODE, mean: list[Scalar]) -> list[Scalar]:
+        change = [mean[i] - along.mean[i] for i in self.layout.physical]
+        pairs = zip(along.values, along.jacobian, strict=True)
+        return [gaussian.add(value, gaussian.combine_values(row, change)) for value, row in pairs]
+
+    def _residual_energy(self, rows: list[Row], ode: LinearisedODE, scales: Numbers) -> Scalar:
+        spread = [self.ode_noise / scales[i] for i in self.layout.highest]
+        directions = residual_rows(self.layout, rows, ode.jacobian, None)
+        residuals = residuals_at(self.layout, ode.mean, ode.values)
+        return gaussian.observe(directions, residuals, [jnp.zeros(())] * len(spread), spread, [], [])[0]
 
     def _calibrate(
         self,
