@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid import dist
     from probsysid.data.record import Record
     from probsysid.inference.identify import identify
+    from probsysid.inference.likelihood import log_likelihood
     from probsysid.inference.online import Identifier
     from probsysid.inference.solve import Solution, solve
     from probsysid.live.session import Live
@@ -69,6 +70,7 @@ LATE = {
     "dist": "dist",
     "find_map": "posterior.map",
     "identify": "inference.identify",
+    "log_likelihood": "inference.likelihood",
     "prior_from": "posterior.prior_from",
     "solve": "inference.solve",
 }
@@ -107,6 +109,7 @@ __all__ = [
     "dist",
     "find_map",
     "identify",
+    "log_likelihood",
     "prior_from",
     "solve",
 ]

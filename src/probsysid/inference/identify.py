@@ -98,7 +98,7 @@ def identify(
     records = checked_records(record)
     given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
     problem = problem_of(model, records, priors, noise, initial, *given, solver)
-    solver = solver.for_model(problem.model, process_noise=problem.disturbed)
+    solver = solver.for_problem(problem)
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))

@@ -145,7 +145,7 @@ class Identifier:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
         latent = LatentArguments(unknown or {}, drifts or {}).processes(model, priors, tuple(noise), solver)
         problem = Problem.make(model, priors, noise, [initial], process_noise, varies, latent)
-        solver = solver.for_model(problem.model, process_noise=problem.disturbed)
+        solver = solver.for_problem(problem)
         particles, executor = sampler.particles, executor or default_executor()
         target = StreamTarget(problem, solver, particles, executor, GrowingRecord(model, float(dt), intersample))
         run = ibis.start(target, sampler, int(seed), first_level(target))

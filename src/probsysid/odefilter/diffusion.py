@@ -171,7 +171,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Given:
-    """A diffusion that is handed in before each step, as the memory: estimated by another filter, or a quantity."""
+    """A diffusion that is handed in: a quantity of the problem, `solver.diffusion`, or another filter's estimate."""
 
     @property
     def coupled(self) -> bool:

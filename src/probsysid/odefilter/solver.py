@@ -8,6 +8,7 @@ from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.validation import check_algorithm, choose, is_real, is_whole
 from probsysid.model.model import Model
+from probsysid.model.problem import Problem
 from probsysid.odefilter.arrays.step import ArrayFilter
 from probsysid.odefilter.data_given_ode import DataGivenODE
 from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, Given, QuasiMLE
@@ -31,7 +32,7 @@ At 16 the two break even after 60 million particle-steps: 1000 particles, 1000 s
 """
 
 LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1(), "block-ekf1": BlockEKF1()}
-DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic()}
+DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic(), "inferred": Given()}
 CONDITIONINGS = ("auto", "joint", "solver")
 LIKELIHOODS = ("filter", "fenrir", "dalton")
 
@@ -59,7 +60,8 @@ class Solver:
         linearisation: `EKF1()`, `EKF0()` or `BlockEKF1()`; or `"ekf1"`, `"ekf0"`, `"block-ekf1"`.  By
             default `EKF1()` where steps are automatic, `EKF1(iterations=3)` where they are given, and so may be long.
         diffusion: `QuasiMLE()`, `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.  By default
-            `Dynamic(2.0, floor=0.1, coupled=True)`.
+            `Dynamic(2.0, floor=0.1, coupled=True)`.  With `"inferred"` it is a quantity with a prior, in units of
+            x^(q) per root second: `priors={"solver.diffusion": ...}`, or one per coordinate, `"solver.diffusion.x"`.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
             that the data enter the likelihood of the parameters but never correct the state.  `"auto"` is joint, except
             for models of more than 12 components without process noise: with automatic steps, which are short enough
@@ -153,6 +155,21 @@ class Solver:
     def _blocks(self) -> bool:
         assert self.linearisation is not None and not isinstance(self.linearisation, str)
         return self.linearisation.blocks
+
+    def for_problem(self, problem: Problem) -> "Solver":
+        """As `for_model`; the diffusion has a prior if it is inferred, and else has none."""
+        inferred = isinstance(self.diffusion, Given)
+        if inferred and problem.diffusion_names is None:
+            raise InputError(
+                "the solver's diffusion is 'inferred', but priors has no 'solver.diffusion'; give one, such as "
+                "dist.LogNormal(0, 3)."
+            )
+        if not inferred and problem.diffusion_names is not None:
+            raise InputError(
+                f"priors names {problem.diffusion_names[0]!r}, but the solver's diffusion is {self.diffusion!r}; take "
+                "Solver(diffusion='inferred')."
+            )
+        return self.for_model(problem.model, process_noise=problem.disturbed)
 
     def for_model(self, model: Model, *, process_noise: bool) -> "Solver":
         """With the conditioning chosen, and for large models the linearisation."""

@@ -79,7 +79,9 @@ class ArrayFilter(IndexedFilter):
         return FilterState(mean, factor, jacobian, memory, jnp.zeros_like(guesses), jnp.zeros(self._tracked))
 
     def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> Float[Array, "coordinate"]:
-        """Squared diffusion of each coordinate, from the initial state alone."""
+        """Squared diffusion of each coordinate, given or from the initial state alone."""
+        if particle.diffusion is not None:
+            return jnp.stack(particle.diffusion) ** 2
         extended = self.layout.further(EXTRA_DERIVATIVES)
         derivatives = self._completion(particle, extended, sample.inputs)(jnp.stack(particle.initial_mean))
         ends = np.array(extended.offsets) + np.array(extended.smoothness)
