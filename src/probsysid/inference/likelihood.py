@@ -58,7 +58,9 @@ def log_likelihood(
     check_jax()
     records = checked_records(record)
     initials = checked_initials(initial, len(records))
-    integrator = _integrator(method, solver)
+    solver = solver if method in (None, "runge-kutta") else replace(solver, likelihood=_checked(method))
+    solver = solver.for_model(model, process_noise=False)
+    integrator: Integrator = RungeKutta() if method == "runge-kutta" else ProbabilisticSolver(solver)
     total: Scalar = jnp.zeros(())
     for each, start in zip(records, initials, strict=True):
         _check_record(model, each)
@@ -68,13 +70,11 @@ def log_likelihood(
     return total
 
 
-def _integrator(method: Any, solver: Solver) -> Integrator:
-    if method is not None and method not in get_args(LikelihoodMethod):
+def _checked(method: Any) -> Any:
+    if method not in get_args(LikelihoodMethod):
         hint = did_you_mean(str(method), get_args(LikelihoodMethod))
         raise InputError(f"method is {shown(method)}; it must be 'filter', 'fenrir', 'dalton' or 'runge-kutta'.{hint}")
-    if method == "runge-kutta":
-        return RungeKutta()
-    return ProbabilisticSolver(solver if method is None else replace(solver, likelihood=method))
+    return method
 
 
 def _check_record(model: Model, record: Record) -> None:

@@ -6,6 +6,7 @@ handed to whichever kind of differentiation asks.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import jax
@@ -16,15 +17,19 @@ from jaxtyping import Array, Float, PyTree
 
 from probsysid._internal.array_types import Index, Scalar
 from probsysid.model.particle import Particle
+from probsysid.odefilter.arrays.lapack import Lapack
+from probsysid.odefilter.arrays.step import ArrayFilter
+from probsysid.odefilter.data_given_ode import DataGivenODE
 from probsysid.odefilter.filter import SampleFilter
 from probsysid.odefilter.interval_data import IntervalData
+from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
 
 
 def log_likelihood(sample_filter: SampleFilter, particle: Particle, samples: PackedSamples) -> Scalar:
     """Of all samples, for one particle, whose leaves may be traced."""
     flat, restore = ravel_pytree(particle)
-    program = _program(sample_filter)
+    program = _program(with_lapack(sample_filter))
 
     @jax.custom_jvp
     def value(flat: Array) -> Array:
@@ -40,6 +45,15 @@ def log_likelihood(sample_filter: SampleFilter, particle: Particle, samples: Pac
         return found, slopes @ tangents[0]
 
     return value(flat)
+
+
+def with_lapack(sample_filter: SampleFilter) -> SampleFilter:
+    """Filters in array form with an algebra that can be differentiated: loops over all particles cannot."""
+    if isinstance(sample_filter, DataGivenODE):
+        alone, joint = with_lapack(sample_filter.alone), with_lapack(sample_filter.joint)
+        assert isinstance(alone, ODEFilter) and isinstance(joint, ODEFilter)
+        return replace(sample_filter, alone=alone, joint=joint)
+    return replace(sample_filter, algebra=Lapack()) if isinstance(sample_filter, ArrayFilter) else sample_filter
 
 
 @lru_cache(maxsize=32)
