@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.notebook import html
+from probsysid.data.allpass import Phase, with_phases
 from probsysid.data.band_limited import BandLimited
 from probsysid.data.intersample import Function, FunctionInput, Intersample, Linear, Points, Side, Word, ZeroOrderHold
 from probsysid.data.record_card import record_card
@@ -240,6 +241,18 @@ class Record:
             )
         inputs = {key: v if callable(v) else self._signals[key].at(time) for key, v in self.inputs.items()}
         return self._with(time=time, dt=step, inputs=inputs, outputs=measured)
+
+    def allpass(self, phase: Phase, channels: Sequence[str] | None = None) -> "Record":
+        """The record with `phase`, radians by frequency in Hz, added to all sampled channels, or to those named.
+
+            undone = record.allpass(lambda f: 0.1 * (f / 200) ** 3)  # the lag that a filter added
+
+        Identical filters in front of the converters of input and output cancel in a linear system; what a nonlinear
+        one makes of a sine lies at other frequencies and keeps their phase.  Use it on the whole record, before cutting
+        it: the record counts as one period, so that a jump from its last sample to its first reaches inside from both
+        ends, by as many samples as the filter delays.
+        """
+        return self.replace(**with_phases(self.inputs, self.outputs, self.dt, phase, channels))
 
     def replace(self, **changes: Any) -> "Record":
         """A copy with other `inputs`, `outputs`, `intersample`, `units` or `name`, on the same time axis.
