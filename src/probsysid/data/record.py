@@ -33,7 +33,6 @@ from probsysid.data.record_checks import (
 )
 from probsysid.data.record_plot import plot_channels
 from probsysid.data.record_resample import decimated, interpolated, requested_step, uniform_times, whole_ratio
-from probsysid.data.stored_signals import rebuilt_signal, stored_signal
 from probsysid.data.time_axis import SAME_TIME, Samples, Times, rounding
 
 if TYPE_CHECKING:
@@ -284,36 +283,6 @@ class Record:
         if self.dt is None:
             return {"time": self.time}
         return {"dt": self.dt, "start": self.time[0], "samples": self.samples}
-
-    # Files
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Names and numbers of the record as data for JSON, and its arrays by name; raises `InputError` for an input
-        that is a function, which is code."""
-        arrays = {"time": self.time, **{f"output:{key}": values for key, values in self.outputs.items()}}
-        signals = {}
-        for key, signal in self._signals.items():
-            if callable(self.inputs[key]):
-                raise InputError(f"the input {key!r} is a function, which cannot be stored")
-            arrays[f"input:{key}"] = np.asarray(self.inputs[key])
-            signals[key] = stored_signal(signal, f"signal:{key}", arrays)
-        fields = {"dt": self.dt, "units": dict(self.units), "name": self.name, "signals": signals}
-        return {**fields, "outputs": list(self.outputs)}, arrays
-
-    @classmethod
-    def from_arrays(cls, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "Record":
-        """The record that `to_arrays` described."""
-        clone = object.__new__(cls)
-        clone._store(
-            time=np.array(arrays["time"]),
-            dt=fields["dt"],
-            inputs={key: np.array(arrays[f"input:{key}"]) for key in fields["signals"]},
-            outputs={key: np.array(arrays[f"output:{key}"]) for key in fields["outputs"]},
-            units=fields["units"],
-            name=fields["name"],
-            _signals={key: rebuilt_signal(data, f"signal:{key}", arrays) for key, data in fields["signals"].items()},
-        )
-        return clone
 
     # Plots and text
 
