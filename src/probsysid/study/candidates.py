@@ -16,7 +16,6 @@ from probsysid.model.noise import Noise, check_records, with_levels
 from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
-from probsysid.study.catalogue import look_up
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.name_checks import (
     check_catalogue,
@@ -89,8 +88,8 @@ def _parse(mistakes: Mistakes, study: Study, section: ModelSection) -> ParsedMod
     channels = tuple(dict.fromkeys(name for data in study.data for name in data.outputs))
     parameters = {**study.parameters, **section.parameters}
     quantities: Mapping[str, str] = {}
-    if section.catalogue is not None:
-        entry = look_up(section.catalogue, section.masses)
+    entry = section.entry
+    if entry is not None:
         coordinates, quantities = entry.coordinates, entry.quantities
         equations = {name: parse(text) for name, text in entry.equations.items()}
     else:
@@ -144,7 +143,7 @@ def make_candidate(
     """
     section, equations = parsed.section, parsed.equations
     own = {key: value for key, value in parsed.parameters.items() if key in equations.used}
-    title = None if section.catalogue is None else look_up(section.catalogue, section.masses).title
+    title = None if section.entry is None else section.entry.title
     model = Model(
         equations.coordinates,
         equations.dynamics,
