@@ -152,7 +152,8 @@ def inputs(posterior: "Posterior", record: int = 0, *, draws: int = 50, seed: in
         )
     drawn = drawn_states(posterior, record, draws, seed)
     found: dict[str, tuple[Any, Any, Any]] = {p.name: moments(drawn, p) for p in problem.latent.processes}
-    known = [p.name for p in problem.latent.processes if not p.drift and p.name in drawn.record.input_names]
+    compared = set(drawn.record.input_names) - set(problem.latent.measured)
+    known = [p.name for p in problem.latent.processes if not p.drift and p.name in compared]
     units = posterior.settings.units
     return UnknownInputs(
         drawn.record.time,
