@@ -121,7 +121,7 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
     if len(models) != len(study.model):
         return
     _check_parameters(mistakes, study, models)
-    outputs = tuple(dict.fromkeys(name for data in study.data for name in data.outputs))
+    outputs = (*dict.fromkeys(name for data in study.data for name in data.outputs), *study.measured_inputs)
     physical = tuple(dict.fromkeys(name for m in models for name in m.physical))
     coordinates = tuple(dict.fromkeys(name for m in models for name in m.coordinates))
     _check_keys(mistakes, "initial", study.initial, physical, COMPONENT)

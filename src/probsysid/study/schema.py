@@ -327,6 +327,13 @@ class Study(Section):
     sampler: SamplerSection = SamplerSection()
     report: ReportSection = ReportSection()
 
+    @property
+    def measured_inputs(self) -> tuple[str, ...]:
+        """Unknown inputs that have a column and a noise: they are measured, with that noise."""
+        noisy = {*self.noise, *(name for section in self.model for name in section.noise)}
+        columns = {name for data in self.data for name in data.inputs}
+        return tuple(name for name in self.unknown if name in noisy and name in columns)
+
 
 assert set(get_args(Word)) == set(get_args(InputSection.model_fields["intersample"].annotation))
 assert set(SECONDS) == set(get_args(DataSection.model_fields["time_unit"].annotation))
