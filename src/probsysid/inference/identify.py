@@ -88,12 +88,11 @@ def identify(
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
         process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or number for s, or `"auto"`.
         varies: parameters that differ between records, with a prior or a number for their spread, or `"separate"`.
-        unknown, drifts: kernels of unknown inputs and of parameters that change over time, such as `Matern(...)`.  An
-            unknown input with an entry in `noise` is measured with that noise: an input of the record, or an output
-            with NaN where it is not.
+        unknown, drifts: kernels, such as `Matern(...)`, of unknown inputs and of parameters that change over time.  An
+            unknown input with an entry in `noise` is measured, an input or output of the record with NaN elsewhere.
         seed, progress: every random decision follows from the seed; whether to show a bar, on a terminal.
         checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
-        notice: called after every range of samples with the state of the run and what the step did.
+        notice: called with the state of the run and what the step did, after every range of samples.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or devices.
     """
     check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
@@ -101,12 +100,11 @@ def identify(
     given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
     problem = problem_of(model, records, priors, noise, initial, *given, solver)
     solver = solver.for_model(problem.model, process_noise=problem.disturbed)
-    options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
         if method == "map":
-            return approximate(target, sampler, options.seed, progress)
-        return _sample(target, sampler, options)
+            return approximate(target, sampler, int(seed), progress)
+        return _sample(target, sampler, _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice))
 
 
 @dataclass(frozen=True)
