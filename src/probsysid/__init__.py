@@ -41,6 +41,10 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.posterior.map import find_map
     from probsysid.posterior.posterior import Posterior
     from probsysid.posterior.prior_from import prior_from
+    from probsysid.selection.options import SearchOptions
+    from probsysid.selection.result import Selection
+    from probsysid.selection.select import select
+    from probsysid.selection.terms import Term, Terms
     from probsysid.smc.options import Sampler
 
 LATE = {
@@ -63,13 +67,18 @@ LATE = {
     "RandomWalk": "model.kernels",
     "Record": "data.record",
     "Sampler": "smc.options",
+    "SearchOptions": "selection.options",
+    "Selection": "selection.result",
     "Solution": "inference.solve",
     "Solver": "odefilter.solver",
+    "Term": "selection.terms",
+    "Terms": "selection.terms",
     "Threads": "parallel.threads",
     "dist": "dist",
     "find_map": "posterior.map",
     "identify": "inference.identify",
     "prior_from": "posterior.prior_from",
+    "select": "selection.select",
     "solve": "inference.solve",
 }
 """Public names, with the modules that define them."""
@@ -100,14 +109,19 @@ __all__ = [
     "Sampler",
     "SamplingError",
     "SamplingWarning",
+    "SearchOptions",
+    "Selection",
     "Solution",
     "Solver",
+    "Term",
+    "Terms",
     "Threads",
     "__version__",
     "dist",
     "find_map",
     "identify",
     "prior_from",
+    "select",
     "solve",
 ]
 
