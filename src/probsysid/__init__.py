@@ -42,6 +42,10 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.posterior.map import find_map
     from probsysid.posterior.posterior import Posterior
     from probsysid.posterior.prior_from import prior_from
+    from probsysid.selection.options import SearchOptions
+    from probsysid.selection.result import Selection
+    from probsysid.selection.select import select
+    from probsysid.selection.terms import Term, Terms
     from probsysid.smc.options import Sampler
 
 LATE = {
@@ -64,14 +68,19 @@ LATE = {
     "RandomWalk": "model.kernels",
     "Record": "data.record",
     "Sampler": "smc.options",
+    "SearchOptions": "selection.options",
+    "Selection": "selection.result",
     "Solution": "inference.solve",
     "Solver": "odefilter.solver",
+    "Term": "selection.terms",
+    "Terms": "selection.terms",
     "Threads": "parallel.threads",
     "dist": "dist",
     "find_map": "posterior.map",
     "identify": "inference.identify",
     "log_likelihood": "inference.likelihood",
     "prior_from": "posterior.prior_from",
+    "select": "selection.select",
     "solve": "inference.solve",
 }
 """Public names, with the modules that define them."""
@@ -102,8 +111,12 @@ __all__ = [
     "Sampler",
     "SamplingError",
     "SamplingWarning",
+    "SearchOptions",
+    "Selection",
     "Solution",
     "Solver",
+    "Term",
+    "Terms",
     "Threads",
     "__version__",
     "dist",
@@ -111,6 +124,7 @@ __all__ = [
     "identify",
     "log_likelihood",
     "prior_from",
+    "select",
     "solve",
 ]
 

@@ -17,7 +17,7 @@ from probsysid.inference.argument_checks import Method, check_arguments, checked
 from probsysid.inference.assessment import Assessed, assess
 from probsysid.inference.map_run import approximate
 from probsysid.inference.posterior_from_run import posterior_from_run
-from probsysid.inference.problem_arguments import LatentArguments, problem_of
+from probsysid.inference.problem_arguments import LatentArguments, problem_of, with_measured_inputs
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
 from probsysid.inference.run_fingerprint import problem_fingerprint
@@ -88,23 +88,23 @@ def identify(
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
         process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or number for s, or `"auto"`.
         varies: parameters that differ between records, with a prior or a number for their spread, or `"separate"`.
-        unknown, drifts: kernels of unknown inputs and of parameters that change over time, such as `Matern(...)`.
+        unknown, drifts: kernels, such as `Matern(...)`, of unknown inputs and of parameters that change over time.  An
+            unknown input with an entry in `noise` is measured, an input or output of the record with NaN elsewhere.
         seed, progress: every random decision follows from the seed; whether to show a bar, on a terminal.
         checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
-        notice: called after every range of samples with the state of the run and what the step did.
+        notice: called with the state of the run and what the step did, after every range of samples.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or devices.
     """
     check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
-    records = checked_records(record)
+    records = with_measured_inputs(checked_records(record), unknown, noise)
     given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
     problem = problem_of(model, records, priors, noise, initial, *given, solver)
     solver = solver.for_problem(problem)
-    options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
         if method == "map":
-            return approximate(target, sampler, options.seed, progress)
-        return _sample(target, sampler, options)
+            return approximate(target, sampler, int(seed), progress)
+        return _sample(target, sampler, _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice))
 
 
 @dataclass(frozen=True)

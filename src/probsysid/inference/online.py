@@ -147,7 +147,9 @@ class Identifier:
         problem = Problem.make(model, priors, noise, [initial], process_noise, varies, latent)
         solver = solver.for_problem(problem)
         particles, executor = sampler.particles, executor or default_executor()
-        target = StreamTarget(problem, solver, particles, executor, GrowingRecord(model, float(dt), intersample))
+        target = StreamTarget(
+            problem, solver, particles, executor, GrowingRecord(problem.model, float(dt), intersample)
+        )
         run = ibis.start(target, sampler, int(seed), first_level(target))
         checked = None if window is None else Window.checked(window, target)
         self._begin(target, sampler, Snapshot(run, History(sampler.islands), None, 0.0, checked))

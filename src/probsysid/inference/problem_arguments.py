@@ -46,6 +46,21 @@ class LatentArguments(NamedTuple):
         return found
 
 
+def with_measured_inputs(
+    records: tuple[Record, ...], unknown: Mapping[str, Kernel] | None, noise: Mapping[str, AnyNoise] | None
+) -> tuple[Record, ...]:
+    """Records whose unknown inputs that have a noise are outputs too: they are measured, with that noise."""
+    names = [name for name in unknown or {} if name in (noise or {})]
+
+    def measured(record: Record) -> Record:
+        new = [name for name in names if name in record.inputs and name not in record.outputs]
+        values = record.input_at(record.time)
+        found = {name: values[:, record.input_names.index(name)] for name in new}
+        return record.replace(outputs={**record.outputs, **found}) if new else record
+
+    return tuple(map(measured, records))
+
+
 def problem_of(
     model: Model,
     records: tuple[Record, ...],

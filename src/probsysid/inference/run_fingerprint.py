@@ -1,10 +1,13 @@
 """The fingerprint of a run: a checkpoint is resumed only by the run that wrote it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpyro.distributions as dist
 
+from probsysid.data.record import Record
+from probsysid.inference.argument_checks import Method
 from probsysid.model.fingerprint import describe_prior, exact_numbers, fingerprint, model_program
 from probsysid.model.noise import forms, quantities
 from probsysid.model.priors import Prior
@@ -27,3 +30,12 @@ def problem_fingerprint(problem: Problem, solver: Solver, sampler: Sampler, seed
     settings = (repr(solver), repr(replace(sampler, recover=True, budget=1.0, seconds=None)), str(seed))
     numbers = exact_numbers(list(given.values()))
     return fingerprint(model_program(problem.model), "\n".join(words), *settings, numbers, *data)
+
+
+def run_fingerprint(
+    problem: Problem, records: Sequence[Record], solver: Solver, sampler: Sampler, method: Method, seed: int
+) -> str:
+    """A text that changes whenever the posterior of a whole run would."""
+    numbers = [[record.time, dict(record.inputs), dict(record.outputs)] for record in records]
+    between = [sorted((k, type(v).__name__) for k, v in dict(r.intersample).items()) for r in records]
+    return problem_fingerprint(problem, solver, sampler, seed, repr((sampler, method, between)), *numbers)

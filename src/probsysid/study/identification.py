@@ -12,7 +12,7 @@ from probsysid._internal.errors import InputError, said_later
 from probsysid._internal.files import write_atomically
 from probsysid.data.record import Record
 from probsysid.inference.identify import Notice, identify
-from probsysid.inference.run_fingerprint import problem_fingerprint
+from probsysid.inference.run_fingerprint import run_fingerprint
 from probsysid.model.problem import Problem
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.cluster import Cluster
@@ -104,10 +104,7 @@ class _Run(NamedTuple):
 
     def fingerprint(self) -> str:
         """A text that changes whenever the posterior would."""
-        numbers = [[record.time, dict(record.inputs), dict(record.outputs)] for record in self.records]
-        between = [sorted((k, type(v).__name__) for k, v in dict(r.intersample).items()) for r in self.records]
-        exactly = repr((self.sampler, self.method, between))
-        return problem_fingerprint(self.problem, self.solver, self.sampler, self.seed, exactly, *numbers)
+        return run_fingerprint(self.problem, self.records, self.solver, self.sampler, self.method, self.seed)
 
 
 def _posterior(

@@ -45,6 +45,8 @@ def show_results(results: "list[CandidateResult]") -> None:
                 typer.echo(f"{name}: {flags}")
         for sentence in posterior.identifiability.sentences:
             typer.echo(f"not identified: {sentence}")
+        for drift in posterior.identifiability.drifts:
+            typer.echo(drift.sentence)
         typer.echo(_evidence(posterior))
         for sentence in (posterior.sampling_verdict if result.trusted else "", posterior.verdict):
             if sentence:  # a run that is not to be trusted is said below, with all that is wrong

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from probsysid._internal.statistics import weighted_moments, weighted_quantile
 from probsysid.model.parameter_space import ParameterSpace
 from probsysid.posterior.diagnostics.combinations import LARGEST_SET, Beliefs, find_combinations, prior_scores
+from probsysid.posterior.diagnostics.constancy import Constancy, find_constancy
 from probsysid.posterior.diagnostics.formulas import Combination
 from probsysid.posterior.diagnostics.sampling_check import LEAST_ESS
 from probsysid.posterior.draws import scalars
@@ -40,9 +41,12 @@ class Identifiability:
     """What the data do not identify, by quantity and as formulas."""
 
     flags: Mapping[str, tuple[str, ...]]
-    """Marks of each quantity: `at prior`, `at bound`, `tied to c (only b*c is known)`, `tied to k (0.98)`."""
+    """Marks of each quantity: `at prior`, `at bound`, `tied to c (only b*c is known)`, `tied to k (0.98)`; of the size
+    of a drift, `k is constant (14 to 1)`."""
     combinations: tuple[Combination, ...] = ()
     """Formulas that are known although their members are not."""
+    drifts: tuple[Constancy, ...] = ()
+    """Whether parameters that may drift do."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -66,7 +70,10 @@ def find_identifiability(posterior: "Posterior") -> Identifiability:
         if posterior.ess >= LEAST_ESS:
             found = find_combinations(beliefs, LARGEST_SET if _agreed(posterior) else 2)
     _mark_ties(correlation(columns, weights), found, marks, families)
-    return Identifiability({name: tuple(texts) for name, texts in marks.items()}, tuple(found))
+    drifts = find_constancy(posterior)
+    for drift in drifts:  # at its bound, zero, is where the size of no drift is expected
+        marks[drift.quantity] = [drift.mark, *(text for text in marks[drift.quantity] if text != "at bound")]
+    return Identifiability({name: tuple(texts) for name, texts in marks.items()}, tuple(found), drifts)
 
 
 def _families(space: ParameterSpace) -> dict[str, str]:

@@ -1,0 +1,159 @@
+"""The log density of all models of a menu, with its gradient and information, by Runge-Kutta steps that count as exact.
+
+Errors e of a free run are independent Gaussian with the noise levels sigma, so that with sensitivities J of the outputs
+the gradient is J' e / sigma^2 and the expected information J' J / sigma^2; a noise level adds 2 n (d log sigma)^2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from probsysid._internal.array_types import Numbers
+from probsysid.data.record import Record
+from probsysid.model.problem import Problem
+from probsysid.posterior.simulate import Forces, IntervalInputs, outputs_at, over_interval
+from probsysid.selection.extension import SWITCHES
+
+BLOCK, ALONE = 16, 64
+"""Points that are evaluated at once, with derivatives and without."""
+
+WIDTH = 4
+"""Numbers of coordinates are rounded up to multiples of this, so that few programs are compiled."""
+
+
+class Lanes(NamedTuple):
+    """Points at which models are evaluated, one for each row; in compiled functions a single one."""
+
+    theta: Float[Numbers, "*lane coordinate"]
+    switches: Float[Numbers, "*lane term"]
+    sites: Float[Numbers, "*lane prior"]
+    """Which priors the model has."""
+
+    def part(self, which: np.ndarray) -> "Lanes":
+        return Lanes(*(each[which] for each in self))
+
+
+class Normal(NamedTuple):
+    """Log density, gradient and information of points; those of coordinates beyond a point's own are 0 and 1."""
+
+    value: np.ndarray
+    gradient: np.ndarray
+    information: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Compiled evaluation of a switchable problem on records."""
+
+    problem: Problem
+    data: tuple[tuple[IntervalInputs, np.ndarray], ...]
+    """Of each record: inputs, and what was measured (NaN where nothing was)."""
+    steps: int
+    _programs: dict[str, Any]
+
+    @classmethod
+    def of(cls, problem: Problem, records: Sequence[Record], steps: int) -> "Statistics":
+        """With so many steps per sample."""
+        model = problem.model
+        data = []
+        for record in records:
+            nothing = np.full(record.samples, np.nan)
+            measured = [np.asarray(record.outputs.get(name, nothing), float) for name in model.output_names]
+            data.append((IntervalInputs.of(model, record, steps), np.stack(measured, axis=1)))
+        found = cls(problem, tuple(data), steps, {})
+        found._programs["value"] = jax.jit(jax.vmap(found._value, in_axes=(0, None)))
+        found._programs["normal"] = jax.jit(jax.vmap(found._normal, in_axes=(0, 0, 0, None)))
+        return found
+
+    def values(self, lanes: Lanes) -> Float[np.ndarray, " lane"]:
+        """Log densities."""
+        blocks = [self._programs["value"](part, self.data) for part, _ in _blocks(lanes, ALONE)]
+        return np.concatenate([np.asarray(block) for block in blocks])[: len(lanes.theta)]
+
+    def statistics(self, lanes: Lanes, free: Sequence[np.ndarray]) -> Normal:
+        """With derivatives to the free coordinates of each point, in their order."""
+        width = -(-max(len(each) for each in free) // WIDTH) * WIDTH
+        directions, live = np.zeros((len(free), width), int), np.zeros((len(free), width))
+        for row, each in enumerate(free):
+            directions[row, : len(each)], live[row, : len(each)] = each, 1.0
+        blocks = [
+            self._programs["normal"](part, directions[chosen], live[chosen], self.data)
+            for part, chosen in _blocks(lanes, BLOCK)
+        ]
+        count = len(lanes.theta)
+        return Normal(*(np.concatenate([np.asarray(b) for b in parts])[:count] for parts in zip(*blocks, strict=True)))
+
+    # For one point
+
+    def _runs(self, theta: Numbers, switches: Numbers, data: Any) -> list[tuple[Array, Array]]:
+        """Outputs and noise levels, for each record."""
+        values = self.problem.space.values_of_one(theta)
+        found = []
+        for r, (inputs, _) in enumerate(data):
+            particle = self.problem.particle(values, r)
+            parameters = {**particle.parameters, SWITCHES: switches}
+            start = jnp.stack([jnp.asarray(value, float) for value in particle.initial_mean])
+            run = _free_run(self.problem, self.steps, start, parameters, inputs)
+            found.append((run, jnp.stack([jnp.asarray(level, float) for level in particle.noise])))
+        return found
+
+    def _log_prior(self, theta: Numbers, sites: Numbers) -> Array:
+        own = self.problem.space.sites
+        return sum((sites[i] * site.log_density(theta) for i, site in enumerate(own)), start=jnp.zeros(()))
+
+    def _value(self, lane: Lanes, data: Any) -> Array:
+        total = self._log_prior(lane.theta, lane.sites)
+        for (run, levels), (_, measured) in zip(self._runs(lane.theta, lane.switches, data), data, strict=True):
+            total += _log_likelihood(run, levels, measured)
+        return total
+
+    def _normal(self, lane: Lanes, directions: Array, live: Array, data: Any) -> tuple[Array, Array, Array]:
+        basis = jax.nn.one_hot(directions, len(lane.theta)) * live[:, None]
+        runs, push = jax.linearize(lambda theta: self._runs(theta, lane.switches, data), lane.theta)
+        slopes = jax.vmap(push)(basis)
+        prior = partial(self._log_prior, sites=lane.sites)
+        value = prior(lane.theta)
+        gradient = basis @ jax.grad(prior)(lane.theta)
+        information = -basis @ jax.hessian(prior)(lane.theta) @ basis.T + jnp.diag(1 - live)
+        for (run, levels), (slope, change), (_, measured) in zip(runs, slopes, data, strict=True):
+            known = jnp.isfinite(measured)
+            errors = jnp.where(known, measured - run, 0.0) / levels
+            slope, change = jnp.where(known, slope, 0.0) / levels, change / levels
+            count = known.sum(axis=0)
+            value += _log_likelihood(run, levels, measured)
+            gradient += jnp.einsum("kto,to->k", slope, errors) + change @ (jnp.sum(errors**2, axis=0) - count)
+            information += jnp.einsum("kto,lto->kl", slope, slope) + 2 * (change * count) @ change.T
+        return value, gradient, information
+
+
+def _log_likelihood(run: Array, levels: Array, measured: Array) -> Array:
+    known = jnp.isfinite(measured)
+    errors = jnp.where(known, measured - run, 0.0) / levels
+    constant = jnp.where(known, jnp.log(levels) + 0.5 * jnp.log(2 * jnp.pi), 0.0)
+    return -jnp.sum(0.5 * errors**2 + constant)
+
+
+def _free_run(problem: Problem, steps: int, start: Array, parameters: Any, inputs: IntervalInputs) -> Array:
+    model = problem.model
+
+    def sample(state: Array, here: IntervalInputs) -> tuple[Array, Array]:
+        state = over_interval(model, steps, state, parameters, here, Forces(None, {}), 0)
+        return state, outputs_at(model, state, here.now, parameters)
+
+    later = IntervalInputs(*(part[1:] for part in inputs))
+    _, rest = lax.scan(sample, start, later)
+    return jnp.concatenate([outputs_at(model, start, inputs.now[0], parameters)[None], rest])
+
+
+def _blocks(lanes: Lanes, size: int) -> list[tuple[Lanes, np.ndarray]]:
+    """Of equal size; the last one is filled up with the last point."""
+    count = len(lanes.theta)
+    chosen = [np.minimum(np.arange(first, first + size), count - 1) for first in range(0, count, size)]
+    return [(lanes.part(rows), rows) for rows in chosen]
