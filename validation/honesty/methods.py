@@ -100,12 +100,12 @@ def _shared(problem: HonestyProblem, solver: ps.Solver) -> Shared:
 
 
 def _diffusions(problem: HonestyProblem, solver: ps.Solver) -> dict[str, Any]:
-    """Wide priors around the diffusions of a solution at the typical constants, on the first data set's input.
+    """Wide priors around the diffusions of a fine solution at the typical constants, on the first data set's input.
 
     One for all coordinates where these are of one kind, as in the article: the solution without data does not depend on
     it then.  With several, ratios that are far off let that solution diverge.
     """
-    calibrated = ps.Solver(solver.smoothness, solver.substeps, ps.EKF1(), ps.QuasiMLE())
+    calibrated = ps.Solver(solver.smoothness, problem.fine, ps.EKF1(), ps.QuasiMLE())
     solution = ps.solve(problem.model, problem.typical, problem.record(0), initial=problem.initial, solver=calibrated)
     scales = {name: np.log(float(value)) for name, value in solution.diffusion.items()}
     if len(set(problem.model.orders)) == 1:
