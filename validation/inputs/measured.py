@@ -3,6 +3,7 @@
 Needs the data (PROBSYSID_DATA).
 """
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,11 @@ import probsysid as ps
 from probsysid import dist
 from probsysid.benchmarks import emps, silverbox
 from validation.inputs import kalman
-from validation.inputs.score import input_scores, run
+from validation.inputs.score import input_scores, kept, run
 
 SILVERBOX, TRAINED, HIDDEN = "duffing-offset-quadratic", 1024, 600
+TRAINED_FILES = Path(__file__).resolve().parents[1] / "results" / "inputs" / "trained"
+
 NOISES = np.logspace(-1, 1.5, 6)
 """Of the augmented Kalman filter, relative to the noise that training found."""
 
@@ -25,8 +28,10 @@ def silverbox_force(seed: int, nu: float = 1.5) -> dict[str, Any]:
     first = silverbox.TRAIN.start
     train = whole[first : first + TRAINED]
     model, start = silverbox.model(SILVERBOX), {"x": dist.Normal(0.0, 0.1), "dx": dist.Normal(0.0, 30.0)}
-    trained, _ = run(
-        model, train, silverbox.priors(SILVERBOX), {"position": dist.LogNormal(-8.0, 1.0)}, start, seed=seed
+    noise = {"position": dist.LogNormal(-8.0, 1.0)}
+    trained = kept(
+        TRAINED_FILES / f"silverbox-{seed}.nc",
+        lambda: run(model, train, silverbox.priors(SILVERBOX), noise, start, seed=seed)[0],
     )
     begin = silverbox.TESTS["multisine"].start
     hidden = whole[begin : begin + HIDDEN]
@@ -63,16 +68,13 @@ def emps_force(seed: int, nu: float = 0.5) -> dict[str, Any]:
     train, hidden = whole[:4000:], whole[4000:7000]
     model = emps.model("friction")
     noise: dict[str, Any] = {"position": dist.LogNormal(np.log(1e-5), 1.0)}
-    trained, _ = run(
-        model,
-        train,
-        emps.priors("friction"),
-        noise,
-        emps.start(train),
-        solver=emps.SOLVER,
-        process_noise={"x": dist.LogNormal(np.log(emps.PROCESS_NOISE), 1.0)},
-        particles=128,
-        seed=seed,
+    options: dict[str, Any] = {"solver": emps.SOLVER, "particles": 128, "seed": seed}
+    forced = {"x": dist.LogNormal(np.log(emps.PROCESS_NOISE), 1.0)}
+    trained = kept(
+        TRAINED_FILES / f"emps-{seed}.nc",
+        lambda: run(model, train, emps.priors("friction"), noise, emps.start(train), process_noise=forced, **options)[
+            0
+        ],
     )
     begin = emps.start(hidden)
     posterior, facts = run(
@@ -82,9 +84,7 @@ def emps_force(seed: int, nu: float = 0.5) -> dict[str, Any]:
         ps.prior_from(trained, "noise"),
         {"x": dist.Normal(begin["x"], 1e-4), "dx": dist.Normal(begin["dx"], 1e-2)},
         unknown={"force": ps.Matern(nu, scale=dist.LogNormal(np.log(20.0), 1.0), length=dist.LogNormal(-2.0, 1.5))},
-        solver=emps.SOLVER,
-        particles=128,
-        seed=seed,
+        **options,
     )
     constants = SimpleNamespace(**{name: trained.mean(name) for name in model.parameter_names})
     force = hidden.input_at(hidden.time)[:, 0]

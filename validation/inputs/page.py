@@ -130,8 +130,8 @@ def _silverbox(found: dict[str, Results]) -> str:
     text = _prose(
         """Constants from 1024 samples with their input; then 600 samples of another realisation of the multisine
         without it. Beside it an augmented Kalman filter (position, velocity, force) with the posterior means of the
-        constants and a random walk as force: its rate and its noise are those with the least error of the force, which needs the
-        true force."""
+        constants and a random walk as force: its rate and its noise are those with the least error of the force,
+        which needs the true force."""
     )
     return text + _measured(found)
 

@@ -1,7 +1,8 @@
 """Runs and what is said of them."""
 
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import probsysid as ps
@@ -14,6 +15,14 @@ def run(*arguments: Any, particles: int = 256, **options: Any) -> tuple[ps.Poste
     trusted = posterior.sampling is not None and posterior.sampling.trusted
     facts = {"steps": posterior.settings.substeps, "seconds": clock.process_time() - began, "trusted": bool(trusted)}
     return posterior, facts
+
+
+def kept(path: Path, make: Callable[[], ps.Posterior]) -> ps.Posterior:
+    """A posterior from its file, or made and written."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        make().save(path)
+    return ps.Posterior.load(path)
 
 
 def input_scores(posterior: ps.Posterior, name: str) -> dict[str, Any]:
