@@ -195,9 +195,9 @@ def model_remedy(problem: Problem, seen: FreeRunErrors | None, output: str) -> s
     if problem.process_noise:
         return "Its process noise does not account for them: compare it with a richer model by evidence."
     if problem.latent:
-        names = ", ".join(repr(process.name) for process in problem.latent.processes)
+        latent = ", ".join(repr(process.name) for process in problem.latent.processes)
         return (
-            f"What is unknown or drifts ({names}) does not account for them: compare other kernels by evidence, a "
+            f"What is unknown or drifts ({latent}) does not account for them: compare other kernels by evidence, a "
             "rougher one (nu = 0.5), or a quasi-periodic one for an input in a narrow band; or a richer model."
         )
     if seen is not None and seen.missing is not None:
