@@ -117,13 +117,16 @@ def _duffing(found: dict[str, Results]) -> str:
 
 
 def _measured(found: dict[str, Results]) -> str:
-    rows = [
-        [r["seed"], r["nmse"], r["coverage"], r["kalman"]["nmse"], r["kalman"]["coverage"], r["steps"], r["seconds"]]
-        for results in found.values()
-        for r in results
-    ]
-    head = ["seed", "force [%]", "coverage [%]", "Kalman: force [%]", "Kalman: coverage [%]", "steps per sample", "s"]
-    return _table(head, rows)
+    rows = []
+    for row, results in found.items():
+        for r in results:
+            evidence = f"{r['log evidence']:.1f} ± {r['its error']:.1f}" if "log evidence" in r else ""
+            name = (
+                row.split("-", 1)[1].replace("matern-1-2", "Matern, nu = 1/2").replace("matern-3-2", "Matern, nu = 3/2")
+            )
+            name = name.replace("kalman", "Kalman filter, tuned to the true force")
+            rows.append([name, r["seed"], r["nmse"], r["coverage"], evidence, r["seconds"]])
+    return _table(["kernel", "seed", "force [%]", "coverage [%]", "log evidence", "s"], rows)
 
 
 def _silverbox(found: dict[str, Results]) -> str:
@@ -213,11 +216,14 @@ def _cost(found: dict[str, Results]) -> str:
     return text + _table(head, rows)
 
 
+SILVERBOX = ("silverbox-matern-1-2", "silverbox-matern-3-2", "silverbox-quasi-periodic", "silverbox-kalman")
+EMPS = ("emps-matern-1-2", "emps-matern-3-2", "emps-kalman")
+
 SECTIONS: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Results]], str]]] = {
     "A linear oscillator": (("linear",), _linear),
     "A Duffing oscillator": (("duffing-fixed", "duffing-inferred"), _duffing),
-    "Silverbox, its input hidden": (("silverbox",), _silverbox),
-    "EMPS, its force hidden": (("emps",), _emps),
+    "Silverbox, its input hidden": (SILVERBOX, _silverbox),
+    "EMPS, its force hidden": (EMPS, _emps),
     "Rates that vary": (("lotka-volterra", "sird"), _rates),
     "A stiffness that falls, and one that does not": (("falling", "constant"), _drift),
     "Cost": (("cost",), _cost),
