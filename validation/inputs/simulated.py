@@ -21,6 +21,9 @@ DUFFING = ps.Model(
     lambda s, u, p: {"x": u.force - p.c * s.dx - p.k * s.x - p.k3 * s.x**3},
     lambda s, u, p: {"position": s.x},
 )
+DUFFING_ACCELERATION = ps.Model(
+    DUFFING.coordinates, DUFFING.dynamics, lambda s, u, p: {"position": s.x, "acceleration": s.ddx}
+)
 DUFFING_TRUTH = {"c": 0.2, "k": 1.0, "k3": 0.5, "force.scale": 1.0, "force.length": 5.0}
 DUFFING_PRIORS = {name: dist.LogNormal(np.log(DUFFING_TRUTH[name]) + 0.2, 0.5) for name in ("c", "k", "k3")}
 DUFFING_FORCE = ps.Matern(0.5, scale=dist.LogNormal(0.3, 0.7), length=dist.LogNormal(1.3, 0.7))
@@ -83,18 +86,27 @@ def linear(seed: int) -> dict[str, Any]:
     return facts | input_scores(posterior, "force") | held(posterior, truth)
 
 
-def duffing(seed: int, constants: str = "inferred") -> dict[str, Any]:
-    """Rogers, Worden and Cross (2020): a Duffing oscillator, a Matern force with nu = 1/2, displacement measured."""
+def duffing(seed: int, constants: str = "inferred", accelerometer: float | None = None) -> dict[str, Any]:
+    """After Rogers, Worden and Cross (2020): a Duffing oscillator under a Matern force with nu = 1/2; displacement is
+    measured, and acceleration with some noise."""
     random, dt, fine, t = np.random.default_rng(seed), 0.1, 50, DUFFING_TRUTH
     path = matern_path(0.5, t["force.scale"], t["force.length"], dt / fine, random)
-    x, v, f = simulated(lambda x, v, f: f - t["c"] * v - t["k"] * x - t["k3"] * x**3, path, 400, dt, fine)
-    record = ps.Record({"force": f}, {"position": x + 0.002 * random.normal(size=len(x))}, dt=dt)
+
+    def acceleration(x: Any, v: Any, f: Any) -> Any:
+        return f - t["c"] * v - t["k"] * x - t["k3"] * x**3
+
+    x, v, f = simulated(acceleration, path, 400, dt, fine)
+    outputs, noise = {"position": x + 0.002 * random.normal(size=len(x))}, {"position": 0.002}
+    if accelerometer is not None:
+        outputs["acceleration"] = acceleration(x, v, f) + accelerometer * random.normal(size=len(x))
+        noise["acceleration"] = accelerometer
+    record = ps.Record({"force": f}, outputs, dt=dt)
     priors: Mapping[str, Any] = DUFFING_PRIORS if constants == "inferred" else {n: t[n] for n in DUFFING_PRIORS}
     posterior, facts = run(
-        DUFFING,
+        DUFFING if accelerometer is None else DUFFING_ACCELERATION,
         record,
         priors,
-        {"position": 0.002},
+        noise,
         {"x": 0.0, "dx": 0.0},
         unknown={"force": DUFFING_FORCE},
         seed=seed,
