@@ -10,6 +10,7 @@ import probsysid as ps
 from probsysid.study.kernels import parse_kernel
 from probsysid.study.resolve import ResolvedStudy, resolve_study
 from probsysid.study.study_file import read_study
+from tests.study.shell import call
 
 STUDY = """
 [[data]]
@@ -125,3 +126,9 @@ def test_gaps_of_an_unknown_input_need_a_noise(tmp_path: Path) -> None:
         resolve(partly_measured(tmp_path, ""))
     assert "the unknown input 'force' has no value at line 2" in str(error.value)
     assert "say with which noise: noise.force = ..." in str(error.value)
+
+
+@pytest.mark.long
+def test_a_study_with_an_input_that_is_measured_in_part_passes_its_check(tmp_path: Path) -> None:
+    answer = call("check", partly_measured(tmp_path, "force = 0.1\n"))
+    assert answer.exit_code == 0, answer.stderr

@@ -13,12 +13,16 @@ from probsysid._internal.validation import check_level
 from probsysid.data.record import Record
 from probsysid.model.latent_processes import LatentProcess
 from probsysid.posterior.cards import inputs_card
+from probsysid.posterior.diagnostics.constancy import Constancy
 from probsysid.posterior.states import DrawnStates, drawn_states
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from probsysid.posterior.posterior import Posterior
+
+SHORTEST = 3
+"""Samples between which something can have changed."""
 
 SEGMENTS = 8
 """Of a record, for a spectrum: half overlapping, they leave a standard error of a third for a single path."""
@@ -63,6 +67,24 @@ class UnknownInputs:
     units: dict[str, str] = field(default_factory=dict)
     positive: frozenset[str] = frozenset()
     """Parameters whose logarithm drifts."""
+    drifts: tuple[Constancy, ...] = ()
+    """Whether parameters that may drift do."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """How close an input is to the truth where that is known, and whether and when a parameter drifts."""
+        compared = [
+            f"{name}: mean square error {self.nmse(name):.2g} % of its variance, "
+            f"{100 * self.coverage(name):.0f} % of its samples in the 90 % band"
+            for name in self.mean
+            if name in self.truth and np.var(self.truth[name]) > 0
+        ]
+        found = {drift.name: drift for drift in self.drifts}
+        return (*compared, *(self._of_drift(found[name]) for name in self.mean if name in found))
+
+    def _of_drift(self, drift: Constancy) -> str:
+        when = drift.verdict == "drifts" and len(self.time) >= SHORTEST
+        return f"{drift.sentence}; {self.change(drift.name).sentence}" if when else drift.sentence
 
     def band(self, name: str, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Ends of an interval that holds `level` of the posterior at every sample: of the Gaussian with its moments, or
@@ -81,7 +103,7 @@ class UnknownInputs:
         check_level("level", level)
         paths = self.paths[name]
         samples = paths.shape[1]
-        if samples < 3:
+        if samples < SHORTEST:
             raise InputError(f"{name!r} has {samples} samples; a change needs three.")
         before = np.arange(1, samples)
         sums = np.cumsum(paths, axis=1)
@@ -160,13 +182,14 @@ def inputs(posterior: "Posterior", record: int = 0, *, draws: int = 50, seed: in
         mean={name: mean for name, (mean, _, _) in found.items()},
         sd={name: sd for name, (_, sd, _) in found.items()},
         paths={name: paths for name, (_, _, paths) in found.items()},
-        truth=true_inputs(drawn.record, known),
+        truth=_true_inputs(drawn.record, known),
         units={name: units[name] for name in found if name in units},
         positive=frozenset(p.name for p in problem.latent.processes if p.relative),
+        drifts=posterior.identifiability.drifts,
     )
 
 
-def true_inputs(record: Record, names: list[str]) -> dict[str, Float[np.ndarray, " sample"]]:
+def _true_inputs(record: Record, names: list[str]) -> dict[str, Float[np.ndarray, " sample"]]:
     """Inputs of a record at its samples."""
     values = record.input_derivatives(0)[..., 0]
     return {name: values[:, record.input_names.index(name)] for name in names}

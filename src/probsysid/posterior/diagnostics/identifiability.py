@@ -47,11 +47,23 @@ class Identifiability:
     """Formulas that are known although their members are not."""
     drifts: tuple[Constancy, ...] = ()
     """Whether parameters that may drift do."""
+    unmeasured: tuple[str, ...] = ()
+    """Unknown inputs that are not measured at all."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Such as `only b*c is known: 2.0071 +- 0.0067 (b alone: 1.8 +- 1.2, c alone: 1.7 +- 1.2)`."""
-        return tuple(combination.sentence for combination in self.combinations)
+        """Such as `only b*c is known: 2.0071 +- 0.0067 (b alone: 1.8 +- 1.2, c alone: 1.7 +- 1.2)`; with unknown
+        inputs, what would tell more."""
+        return tuple(f"{combination.sentence}{self._advice(combination)}" for combination in self.combinations)
+
+    def _advice(self, combination: Combination) -> str:
+        """A force that is not measured is known up to a factor, which masses and stiffnesses share."""
+        scaled = [name for name in self.unmeasured if any(m.startswith(f"{name}.") for m in combination.members)]
+        if len(combination.members) < 2 or not self.unmeasured:
+            return ""
+        which, would = (scaled[0], "would") if scaled else (self.unmeasured[0], "may")
+        prior = f"a narrower prior for {' or '.join(combination.members)}"
+        return f"; {prior}, or {which} measured during a part of the record, {would} tell them apart"
 
 
 def find_identifiability(posterior: "Posterior") -> Identifiability:
@@ -73,7 +85,11 @@ def find_identifiability(posterior: "Posterior") -> Identifiability:
     drifts = find_constancy(posterior)
     for drift in drifts:  # at its bound, zero, is where the size of no drift is expected
         marks[drift.quantity] = [drift.mark, *(text for text in marks[drift.quantity] if text != "at bound")]
-    return Identifiability({name: tuple(texts) for name, texts in marks.items()}, tuple(found), drifts)
+    unmeasured: tuple[str, ...] = ()
+    if posterior.setup.known:
+        latent = posterior.setup.problem.latent
+        unmeasured = tuple(name for name in latent.unknown if name not in latent.measured)
+    return Identifiability({name: tuple(texts) for name, texts in marks.items()}, tuple(found), drifts, unmeasured)
 
 
 def _families(space: ParameterSpace) -> dict[str, str]:
