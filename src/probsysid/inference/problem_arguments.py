@@ -68,7 +68,7 @@ def problem_of(
             raise InputError(
                 f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
             )
-    levels = with_levels(noise or {}, joined.output_names, records)
+    levels = with_levels(noise or {}, [name for name in joined.output_names if name not in joined.law_names], records)
     check_records(levels, records)
     initials = checked_initials(initial, len(records))
     forces = with_default_priors(model, priors, records, process_noise)

@@ -18,3 +18,5 @@ class Particle(NamedTuple):
     initial_sd: list[Scalar]
     process_noise: list[Scalar | None] | None = None
     """White-noise force on each coordinate: s of d x^(n-1) = f dt + s dW, None where there is none."""
+    seed: list[Scalar] | None = None
+    """Of what is drawn for the particle, for filters that draw random numbers; None for others."""

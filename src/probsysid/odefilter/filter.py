@@ -330,6 +330,9 @@ def filter_for(ode_filter: SampleFilter, executor: Executor, rows: int | None = 
 
 def working_set(ode_filter: SampleFilter) -> int:
     """Numbers per particle that a step works on: the predicted factor, or the state where there is none."""
+    own = getattr(ode_filter, "working_set", None)
+    if own is not None:
+        return int(own)
     if isinstance(ode_filter, ODEFilter):
         return len(ode_filter.free) * (len(ode_filter.free) + ode_filter.layout.size)
     size = sum(ode_filter.model.orders)
