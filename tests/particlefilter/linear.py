@@ -21,8 +21,9 @@ class LinearModel:
         """Transition and covariance over one sampling interval."""
         size = len(self.start)
         h, a = self.step / self.substeps, self.drift
-        one = np.eye(size) + h * a @ (np.eye(size) + h / 2 * a @ (np.eye(size) + h / 3 * a @ (np.eye(size) + h / 4 * a)))
-        transition, covariance = np.eye(size), np.zeros((size, size))
+        unit = np.eye(size)
+        one = unit + h * a @ (unit + h / 2 * a @ (unit + h / 3 * a @ (unit + h / 4 * a)))
+        transition, covariance = unit, np.zeros((size, size))
         for _ in range(self.substeps):
             transition = one @ transition
             covariance = one @ covariance @ one.T + h * self.noise @ self.noise.T

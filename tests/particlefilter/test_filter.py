@@ -86,8 +86,8 @@ COUNTS = ps.Model(
 
 
 def counts_by_quadrature(counts: list[int], rate: float, sigma: float, start: float) -> float:
-    """Log likelihood of counts at the ends of two intervals of one step each: a double integral by the trapezoidal rule,
-    which converges exponentially."""
+    """Log likelihood of counts at the ends of two intervals of one step each: a double integral by the trapezoidal
+    rule, which converges exponentially."""
     h = STEP
     growth = 1 + h * rate * (1 + h * rate / 2 * (1 + h * rate / 3 * (1 + h * rate / 4)))
     grid = np.linspace(-30.0, 60.0, 6001)

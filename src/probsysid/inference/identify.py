@@ -16,7 +16,7 @@ from probsysid.data.record import Record
 from probsysid.inference.argument_checks import Method, check_arguments, checked_records
 from probsysid.inference.assessment import Assessed, assess
 from probsysid.inference.map_run import approximate
-from probsysid.inference.particle_filters import check_method, solver_for
+from probsysid.inference.particle_filters import solver_for
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.problem_arguments import LatentArguments, problem_of
 from probsysid.inference.progress import Notices, ProgressBar
@@ -86,8 +86,7 @@ def identify(
         priors: a distribution from `probsysid.dist` for each parameter, or tuple of names; a number fixes it.
         noise: standard deviation of each output's noise, a number or a prior (by default a wide one); or `Noise(...)`.
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
-        solver, sampler: settings of the integration and of the sampling; a model with a diffusion, or with outputs
-            that are distributions, is filtered by a `ParticleFilter`, which may be given in place of the solver.
+        solver, sampler: settings of the integration (or a `ParticleFilter`) and of the sampling.
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
         process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or number for s, or `"auto"`.
         varies: parameters that differ between records, with a prior or a number for their spread, or `"separate"`.
@@ -98,12 +97,11 @@ def identify(
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or devices.
     """
     check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
-    solver = solver_for(model, solver, noise)
+    solver = solver_for(model, solver, noise, method)
     records = checked_records(record)
     given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
     problem = problem_of(model, records, priors, noise, initial, *given, solver)
     solver = solver.for_model(problem.model, process_noise=problem.disturbed)
-    check_method(solver, method)
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))

@@ -1,6 +1,7 @@
 """Which likelihood a model gets: that of the solver, or estimates by a particle filter where it needs one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from probsysid._internal.errors import InputError
@@ -10,18 +11,23 @@ from probsysid.odefilter.solver import Solver
 from probsysid.particlefilter.settings import ParticleFilter
 
 
-def solver_for(model: Model, given: Solver | ParticleFilter, noise: Mapping[str, Any] | None) -> Solver:
+def solver_for(
+    model: Model, given: Solver | ParticleFilter, noise: Mapping[str, Any] | None, method: str = "sample"
+) -> Solver:
     """The solver as it was given, or with a particle filter: one that was given, or that the model needs."""
-    if isinstance(given, Solver) and not model.needs_particle_filter:
+    if isinstance(given, Solver) and not model.needs_particle_filter and given.particle_filter is None:
         return given
     if isinstance(given, ParticleFilter):
         settings = given
     else:
         settings = given.particle_filter or ParticleFilter()
         if given.substeps != "auto":
-            settings = ParticleFilter(
-                settings.particles, settings.guide, int(given.substeps), settings.ess, settings.most
-            )
+            settings = replace(settings, substeps=int(given.substeps))
+    if method == "map":
+        raise InputError(
+            "method is 'map', which needs the gradient of the likelihood, and a particle filter only estimates its "
+            "value; use 'sample'."
+        )
     for name, kind in (noise or {}).items():
         if is_coloured(kind):
             raise InputError(
@@ -29,15 +35,6 @@ def solver_for(model: Model, given: Solver | ParticleFilter, noise: Mapping[str,
                 "coordinate that is measured with it, and a diffusion."
             )
     return Solver(substeps=settings.substeps, particle_filter=settings)
-
-
-def check_method(solver: Solver, method: str) -> None:
-    """Raise where a likelihood that is estimated does not go with the method."""
-    if method == "map" and solver.particle_filter is not None:
-        raise InputError(
-            "method is 'map', which needs the gradient of the likelihood, and a particle filter only estimates its "
-            "value; use 'sample'."
-        )
 
 
 def check_window(solver: Solver, window: object) -> None:

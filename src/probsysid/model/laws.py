@@ -6,7 +6,7 @@ each coordinate the factor of its own Wiener process, `{"x": p.sigma * s.x}`, or
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +14,9 @@ import numpyro.distributions as dist
 
 from probsysid._internal.array_types import Scalar
 from probsysid._internal.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from probsysid.model.model import Model
 
 Columns = dict[str, dict[str, Any]]
 """By Wiener process: the factor for each coordinate that it pushes."""
@@ -87,25 +90,40 @@ def columns_of(diffusion: Any, coordinates: Sequence[str]) -> Columns:
     return columns
 
 
-def check_support(
-    laws: Mapping[str, dist.Distribution], outputs: Mapping[str, Any], time: np.ndarray | None = None, where: str = ""
-) -> None:
+SCALES = (1.0, 1e3, 1e12)
+"""Of states, inputs and parameters at which supports are looked at: their bounds may depend on them."""
+
+
+def check_support(model: "Model", outputs: Mapping[str, Any], time: np.ndarray | None = None, where: str = "") -> None:
     """Raise where a distribution cannot give a value that was measured, whatever its parameters."""
-    for name, law in laws.items():
+    for name in model.law_names:
         values = np.asarray(outputs.get(name, np.empty(0)), dtype=float)
-        present = np.isfinite(values)
-        given = np.where(present, values, 0.0)
-        inside = np.asarray(law.support(jnp.asarray(given)), dtype=bool)
-        if law.support.is_discrete:
+        given = np.where(np.isfinite(values), values, 0.0)
+        laws = [_law_at(model, name, scale) for scale in SCALES]
+        inside = np.any([np.asarray(law.support(jnp.asarray(given)), dtype=bool) for law in laws], axis=0)
+        if laws[0].support.is_discrete:
             inside &= given == np.round(given)
-        wrong = np.flatnonzero(present & ~inside)
+        wrong = np.flatnonzero(~np.isnan(values) & ~(inside & np.isfinite(values)))
         if len(wrong):
             at = "" if time is None else f" (t = {time[wrong[0]]:.6g})"
-            kind = "a whole number, 0 or more" if _counts(law) else f"in its support ({law.support})"
+            kind = "a whole number, 0 or more" if _counts(laws[0]) else "in its support"
             raise InputError(
-                f"{name!r} is {values[wrong[0]]:.6g} at sample {wrong[0]}{at}{where}, which no {type(law).__name__} "
+                f"{name!r} is {values[wrong[0]]:.6g} at sample {wrong[0]}{at}{where}, which no {_name(laws[0])} "
                 f"distribution gives: it must be {kind} (NaN where it is missing)."
             )
+
+
+def _law_at(model: "Model", name: str, scale: float) -> dist.Distribution:
+    """The distribution of an output where all numbers are the same."""
+    number = jnp.asarray(scale)
+    parameters = {p: jnp.broadcast_to(number, model.shapes.get(p, ())) for p in model.parameter_names}
+    components = [number] * len(model.physical_names), [number] * len(model.highest_names)
+    return model.laws_at(*components, [number] * len(model.input_names), parameters)[name]
+
+
+def _name(law: dist.Distribution) -> str:
+    """`Binomial`, not `BinomialProbs`."""
+    return type(law).__name__.removesuffix("Probs").removesuffix("Logits")
 
 
 def _counts(law: dist.Distribution) -> bool:
