@@ -195,7 +195,8 @@ class VectorisedFilter:
         """One interval and its data; returns the energy, or the whitened error of the watched output.  A second array
         of results would cost the loop its vectorisation."""
         state = self.ode_filter.interval(state, particle, sample)
-        if any(isinstance(noise, NoiseValues) for noise in particle.noise):
+        costly = getattr(self.ode_filter, "costly_scores", False)
+        if costly or any(isinstance(noise, NoiseValues) for noise in particle.noise):
             return self._observe_alone(state, particle, sample, watched)
         state, result, innovations = self.ode_filter.observe(state, particle, sample)
         for output, innovation in enumerate(innovations):

@@ -12,7 +12,6 @@ def ancestors(uniform: Scalar, weights: Float[Array, " point"]) -> Int[Array, " 
     Point i has its place between the sums of the weights before and after it; new points are at (u + j) / n.
     """
     count = weights.shape[0]
-    passed = jnp.ceil(count * jnp.cumsum(weights) - uniform).astype(jnp.int32)
-    passed = jnp.clip(passed, 0, count).at[-1].set(count)
-    # passed[i] new points come before the end of point i: new point j is of the first i with passed[i] > j
-    return jnp.cumsum(jnp.zeros(count + 1, dtype=jnp.int32).at[passed].add(1))[:count]
+    passed = jnp.cumsum(weights)
+    places = (uniform + jnp.arange(count)) / count
+    return jnp.minimum(jnp.searchsorted(passed, places * passed[-1], side="right", method="scan"), count - 1)
