@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.odefilter.solver import Solver
     from probsysid.parallel.cluster import Cluster
     from probsysid.parallel.threads import Threads
+    from probsysid.particlefilter.settings import ParticleFilter
     from probsysid.posterior.map import find_map
     from probsysid.posterior.posterior import Posterior
     from probsysid.posterior.prior_from import prior_from
@@ -62,6 +63,7 @@ LATE = {
     "Matern": "model.kernels",
     "Model": "model.model",
     "Noise": "model.noise",
+    "ParticleFilter": "particlefilter.settings",
     "Posterior": "posterior.posterior",
     "QuasiMLE": "odefilter.diffusion",
     "QuasiPeriodic": "model.kernels",
@@ -103,6 +105,7 @@ __all__ = [
     "Model",
     "ModelWarning",
     "Noise",
+    "ParticleFilter",
     "Posterior",
     "QuasiMLE",
     "QuasiPeriodic",

@@ -9,6 +9,7 @@ from probsysid.data.record import Record
 from probsysid.inference.argument_checks import checked_initials
 from probsysid.model.kernels import Kernel
 from probsysid.model.latent_processes import LatentProcesses
+from probsysid.model.laws import check_support
 from probsysid.model.model import Model
 from probsysid.model.noise import AnyNoise, check_records, with_levels
 from probsysid.model.priors import Prior, Priors
@@ -83,8 +84,10 @@ def problem_of(
             raise InputError(
                 f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
             )
-    levels = with_levels(noise or {}, joined.output_names, records)
+    levels = with_levels(noise or {}, [name for name in joined.output_names if name not in joined.law_names], records)
     check_records(levels, records)
+    for index, record in enumerate(records):
+        check_support(joined, record.outputs, record.time, f" of record {index}" if len(records) > 1 else "")
     initials = checked_initials(initial, len(records))
     forces = with_default_priors(model, priors, records, process_noise)
     return Problem.make(model, priors, levels, initials, forces, varies, latent)

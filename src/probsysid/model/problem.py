@@ -58,6 +58,12 @@ class Problem:
         _check_priors(model, {name: prior for name, prior in priors.items() if not _of_diffusion(name)})
         _check_diffusion(latent.joined(model), priors)
         joined = latent.joined(model)
+        for name in joined.law_names:
+            if name in noise:
+                raise InputError(
+                    f"noise names {name!r}, which the {model.name} gives as a distribution, its noise included; leave "
+                    "it out of noise."
+                )
         noise = checked_noise(noise, joined.output_names)
         _check_forces(process_noise, tuple(model.coordinates))
         check_variations(model, priors, varies or {})

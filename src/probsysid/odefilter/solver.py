@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.jax_setup import check_jax
@@ -16,6 +16,9 @@ from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1, BlockEKF1, Linearisation
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.unrolled.step import UnrolledFilter
+
+if TYPE_CHECKING:
+    from probsysid.particlefilter.settings import ParticleFilter
 
 MAX_SMOOTHNESS = 11
 """Beyond this, the prior's factors are meaningless in double precision."""
@@ -67,6 +70,8 @@ class Solver:
             for models of more than 12 components without process noise: with automatic steps, which are short enough
             for both to be the same, these take `BlockEKF1()`, which costs a hundredth or less, and `"solver"`.
         ode_noise: standard deviation of the ODE residual in units of the highest derivative; 0 imposes the ODE exactly.
+        particle_filter: estimates the likelihood of a model whose noise depends on the state, or whose outputs are
+            distributions; `identify` fills it in.
         pilot: with automatic steps, let particles follow the data with Runge-Kutta steps where these agree with the
             solver, and take them over to the solver's own posterior at the end: the same result for less work.
         likelihood: `"filter"` is the product of the filter's one-step predictions; `"fenrir"` and `"dalton"` are the
@@ -82,6 +87,7 @@ class Solver:
     ode_noise: float = 0.0
     pilot: bool = True
     likelihood: Literal["filter", "fenrir", "dalton"] = "filter"
+    particle_filter: "ParticleFilter | None" = None
 
     def __post_init__(self) -> None:
         if self.linearisation is None:

@@ -15,12 +15,13 @@ from probsysid.model.stored_priors import decode_part, encode_part
 from probsysid.odefilter.diffusion import Dynamic, Fixed, Given, QuasiMLE
 from probsysid.odefilter.linearise import EKF0, EKF1, BlockEKF1
 from probsysid.odefilter.solver import Solver
+from probsysid.particlefilter.settings import ParticleFilter
 
 KERNELS = (Matern, QuasiPeriodic, RandomWalk, Constant, Sum, Product)
 
-SETTINGS = Codec(
-    (Noise, *KERNELS, Solver, EKF0, EKF1, BlockEKF1, QuasiMLE, Dynamic, Fixed, Given), encode_part, decode_part
-)
+SOLVERS = (Solver, ParticleFilter, EKF0, EKF1, BlockEKF1, QuasiMLE, Dynamic, Fixed, Given)
+
+SETTINGS = Codec((Noise, *KERNELS, *SOLVERS), encode_part, decode_part)
 """For priors, noise levels, initial values, kernels, and the solver with its algorithms."""
 
 
