@@ -16,6 +16,7 @@ from probsysid.model.noise import Noise, check_records, with_levels
 from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
+from probsysid.selection.menu import Menu
 from probsysid.study.catalogue import look_up
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.name_checks import (
@@ -44,6 +45,8 @@ class CandidateModel:
     parameters: Mapping[str, ParameterSection]
     problem: Problem
     solver: Solver
+    menu: Menu | None = None
+    """The model with its optional terms, where it has any."""
 
     @property
     def descriptions(self) -> dict[str, str]:
