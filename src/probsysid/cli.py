@@ -12,7 +12,7 @@ from probsysid._internal.errors import ClusterError, InputError, SamplingError
 from probsysid._internal.files import UNWRITTEN, unwritten
 from probsysid.benchmarks import commands as benchmarks
 from probsysid.live import commands as live
-from probsysid.study import commands
+from probsysid.study import commands, select_command
 from probsysid.study.cluster_option import UNREACHABLE
 
 app = typer.Typer(
@@ -44,6 +44,7 @@ def _callback(
 
 
 commands.register(app)
+select_command.register(app)
 live.register(app)
 benchmarks.register(app)
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from probsysid.selection.likelihood import Normal
 from probsysid.selection.terms import Names
 
-ITERATIONS = 30
+ITERATIONS = 20
 DAMPING, EASED, RAISED, HOPELESS = 1e-2, 0.1, 8.0, 1e8
 """Of the first step, its factors after a step that helps and one that does not, and where a search gives up."""
 
@@ -52,6 +52,11 @@ class Peak:
             return -math.inf
         sizes = np.maximum(np.linalg.eigvalsh(self.information), FLOOR)
         return self.value + 0.5 * len(self.free) * math.log(2 * math.pi) - 0.5 * float(np.sum(np.log(sizes)))
+
+    @property
+    def promise(self) -> float:
+        """Log evidence that the quadratic model promises."""
+        return self.log_evidence + self.gain if math.isfinite(self.value) else -math.inf
 
     def accept(self, value: float, gradient: np.ndarray, information: np.ndarray) -> None:
         """Be at a point with these derivatives."""

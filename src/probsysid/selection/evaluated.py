@@ -21,9 +21,9 @@ from probsysid.selection.kept import Kept
 from probsysid.selection.menu import Menu
 from probsysid.selection.terms import Names
 
-AGREE = 1e-6
-"""Largest difference between the sum of log predictive densities and the log evidence, relative to it, with which the
-densities are those of the run: a recovered run has none."""
+AGREE = 0.5
+"""Largest difference between the sum of log predictive densities and the log evidence with which these are those
+of the run: one that was recovered has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,5 +136,5 @@ def _last(posterior: Posterior, share: float) -> Float[np.ndarray, " sample"]:
     found = posterior.history.log_predictive
     total = float(np.sum(found)) if len(found) else math.nan
     samples = sum(record.samples for record in posterior.records)
-    agree = abs(total - posterior.log_evidence) <= AGREE * max(1.0, abs(total))
+    agree = abs(total - posterior.log_evidence) <= AGREE
     return found[-max(1, round(share * samples)) :] if len(found) == samples and agree else np.empty(0)

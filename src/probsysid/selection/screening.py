@@ -30,7 +30,10 @@ PRIOR_DRAWS, STARTS = 512, 6
 TERM_DRAWS, TERM_STARTS = 32, 2
 """Of what is new in a model, beside the parent's values, and how many of them are climbed."""
 
-FIRST_STEPS, MOST_STEPS = 4, 32
+ROUNDS, RELEVANT = 4, 10.0
+"""Further climbs of what has not converged, if the log evidence it promises is so near to the best."""
+
+FIRST_STEPS, MOST_STEPS = 4, 16
 """Runge-Kutta steps per sample: doubled until the best log density changes by less than ..."""
 ACCURATE = 0.3
 
@@ -87,19 +90,24 @@ class Screening:
 
     def begin(self, names: Names) -> Screened:
         """A model with which a search begins: from prior draws."""
-        if names in self.found:
-            return self.found[names]
-        while True:
-            found = self._from_prior(names)
-            finer = self._with_steps(2 * self._steps)
-            lanes = self._lanes([names], found.theta[None])
-            change = abs(float(finer.values(lanes)[0] - self._likelihood.values(lanes)[0]))
-            if not math.isfinite(found.log_evidence) or change < ACCURATE or self._steps >= MOST_STEPS:
-                break
-            self._steps *= 2
-            self.found.clear()
-        self.found[names] = found
-        return found
+        if names not in self.found:
+            self.found[names] = self._from_prior(names)
+        return self.found[names]
+
+    def is_accurate(self, names: Names) -> bool:
+        """Whether a model's likelihood has enough Runge-Kutta steps; if not, all models are forgotten, and those that
+        come have twice as many."""
+        best = self.found[names]
+        if not math.isfinite(best.log_evidence) or self._steps >= MOST_STEPS:
+            return True
+        lanes = self._lanes([names], best.theta[None])
+        finer = self._with_steps(2 * self._steps)
+        change = abs(float(finer.values(lanes)[0] - self._likelihood.values(lanes)[0]))
+        if change < ACCURATE:
+            return True
+        self._steps *= 2
+        self.found.clear()
+        return False
 
     def _from_prior(self, names: Names) -> Screened:
         values = self._likelihood.values(self._lanes([names] * PRIOR_DRAWS, self._draws.T))
@@ -136,8 +144,17 @@ class Screening:
             lanes = self._lanes([s.names for s in given], np.stack([s.theta for s in given]))
             return self._likelihood.statistics(lanes, self._free(given))
 
+        peaks = climbed(evaluate, starts, self._free(starts), self._widths)
+        for _ in range(ROUNDS):
+            best = max((peak.log_evidence for peak in peaks), default=-math.inf)
+            left = [i for i, peak in enumerate(peaks) if not peak.converged and peak.promise > best - RELEVANT]
+            if not left:
+                break
+            again = [Start(starts[i].names, peaks[i].theta) for i in left]
+            for i, peak in zip(left, climbed(evaluate, again, self._free(again), self._widths), strict=True):
+                peaks[i] = peak
         found: dict[Names, Screened] = {}
-        for start, peak in zip(starts, climbed(evaluate, starts, self._free(starts), self._widths), strict=True):
+        for start, peak in zip(starts, peaks, strict=True):
             screened = Screened(start.names, peak.log_evidence, peak.theta, peak.converged)
             if start.names not in found or screened.log_evidence > found[start.names].log_evidence:
                 found[start.names] = screened

@@ -81,7 +81,15 @@ class Search:
     def _walk(self) -> None:
         """Screen neighbours of the best screened models until all of the beam are expanded."""
         assert self.screening is not None
-        for start in (*self.starts, *self.starts):  # twice: one that needs finer steps discards those before it
+        self._explore()
+        while not self.screening.is_accurate(self._promising()[0]):
+            self._expanded.clear()
+            self._exchanged.clear()
+            self._explore()
+
+    def _explore(self) -> None:
+        assert self.screening is not None
+        for start in self.starts:
             self.screening.begin(start)
         for _ in range(self.options.expansions):
             beam = self._promising()[: self.options.beam]

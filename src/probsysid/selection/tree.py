@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LISTED = 12
 """Models whose terms are written beside the picture."""
 
+SHIFT = 0.13
+"""Of models of equal size, so that their numbers can be read."""
+
 LINEAR = 10.0
 """Differences in log probability up to which the axis is linear; beyond, logarithmic."""
 
@@ -55,7 +58,9 @@ def _places(selection: "Selection") -> dict[Names, tuple[float, float]]:
         row = [names for names in values if len(names) == size and names not in runs]
         for index, names in enumerate(sorted(row, key=lambda n: values[n])):
             found[names] = size - 0.28 + 0.56 * (index + 0.5) / len(row), values[names] - best
-    found |= {names: (float(len(names)), values[names] - best) for names in runs if names in values}
+    for size in {len(names) for names in values}:
+        row = sorted((names for names in runs if names in values and len(names) == size), key=lambda n: -values[n])
+        found |= {names: (size + SHIFT * (index % 3), values[names] - best) for index, names in enumerate(row)}
     return found
 
 

@@ -18,6 +18,7 @@ from probsysid.model.priors import Priors
 from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
+from probsysid.selection.menu import Menu
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.name_checks import (
     check_catalogue,
@@ -45,6 +46,8 @@ class CandidateModel:
     parameters: Mapping[str, ParameterSection]
     problem: Problem
     solver: Solver
+    menu: Menu | None = None
+    """The model with its optional terms, where it has any."""
 
     @property
     def descriptions(self) -> dict[str, str]:

@@ -86,7 +86,7 @@ def fit(
 
     restore_after_importing()
     changes = _changes(particles, seed, method)
-    with opened(cluster, tls_ca, tls_cert, tls_key, _say, quiet=quiet) as executor:
+    with opened(cluster, tls_ca, tls_cert, tls_key, say_aside, quiet=quiet) as executor:
         fit_study(
             study,
             out,
@@ -126,9 +126,9 @@ def fit_study(
     target = out or default_folder(study)
     if json_file is not None and str(json_file) != "-":
         output_folder.check_file(json_file)
-    with output_folder.held(target), _told_how_to_go_on(_resume_command(study, changes or {}, out)) as between:
-        output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=_ask)
-        say = (lambda _: None) if quiet else _say
+    with output_folder.held(target), told_how_to_go_on(_resume_command(study, changes or {}, out)) as between:
+        output_folder.check_free(target, resume=resume, overwrite=overwrite, ask=ask_on_terminal)
+        say = (lambda _: None) if quiet else say_aside
         results = run.fit(
             resolved,
             tables,
@@ -139,7 +139,7 @@ def fit_study(
             notice=notice,
             executor=executor,
         )
-    _write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
+    write_summary(json.dumps(summary(resolved, results), indent=2, allow_nan=False), json_file)
     if not quiet and str(json_file) != "-":
         from probsysid.study.terminal_tables import show_results  # rich; `--help` does without
 
@@ -151,7 +151,7 @@ def fit_study(
 
 
 @contextmanager
-def _told_how_to_go_on(again: str) -> Iterator[Callable[[], None]]:
+def told_how_to_go_on(again: str) -> Iterator[Callable[[], None]]:
     """End a command that is stopped or cannot write with the command that resumes it; yields what looks for a stop."""
     try:
         with stop_on_signals(signal.SIGTERM, insist=True) as request:
@@ -167,7 +167,7 @@ def _told_how_to_go_on(again: str) -> Iterator[Callable[[], None]]:
         raise typer.Exit(UNWRITTEN) from None
 
 
-def _write_summary(text: str, path: Path | None) -> None:
+def write_summary(text: str, path: Path | None) -> None:
     """To a file, or to the terminal for `-`."""
     if path is not None and str(path) != "-":
         path.write_text(text + "\n", encoding="utf-8")
@@ -314,7 +314,7 @@ def default_folder(study: Path) -> Path:
     return study.with_name(f"{study.stem}-results")
 
 
-def _ask(question: str) -> bool:
+def ask_on_terminal(question: str) -> bool:
     """Ask on a terminal; without one the answer is no."""
     return sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True)
 
@@ -323,7 +323,8 @@ def _question(text: str, proposed: str) -> str:
     return str(typer.prompt(text, default=proposed or None, err=True))
 
 
-def _say(text: str) -> None:
+def say_aside(text: str) -> None:
+    """To the terminal, past what other programs read."""
     typer.echo(text, err=True)
 
 

@@ -3,7 +3,7 @@
 All mistakes are found here, before anything is compiled or written.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from probsysid.data.record import Record
 from probsysid.odefilter.solver import Solver
 from probsysid.smc.options import Sampler
 from probsysid.study.candidates import CandidateModel, make_candidate, parse_models
+from probsysid.study.menus import menu_of
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.name_checks import check_use, model_key
 from probsysid.study.records import StudyRecord, read_records
@@ -60,7 +61,9 @@ def resolve_study(study: Study, path: Path) -> ResolvedStudy:
     for parsed in models:
         try:
             own = own_solver(mistakes, study, parsed.section, solver)
-            candidates.append(make_candidate(study, parsed, own, trained, training))
+            candidate = make_candidate(study, parsed, own, trained, training)
+            menu = menu_of(study, parsed.section, candidate, training, sampler)
+            candidates.append(replace(candidate, menu=menu))
         except InputError as error:
             mistakes.add(model_key(study, parsed.section), error)
     mistakes.stop()

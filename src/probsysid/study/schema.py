@@ -26,6 +26,7 @@ from probsysid.study.schema_values import (
     Name,
     Quantity,
     Variation,
+    WholePositive,
     as_custom,
     auto_or_whole,
     checked_column,
@@ -212,6 +213,20 @@ class ElementSection(Section):
     force: EquationText
 
 
+class TermSection(Section):
+    """An optional term of a model: the arguments of `probsysid.Term`."""
+
+    dynamics: dict[Name, EquationText] = {}
+    outputs: dict[Name, EquationText] = {}
+    inputs: dict[Name, EquationText] = {}
+    parameters: dict[Name, Parameter] = {}
+    needs: list[str] = []
+    coordinates: dict[Name, Annotated[int, Field(ge=1, le=MAX_ORDER)]] = {}
+    equations: dict[Name, EquationText] = {}
+    initial: dict[str, Quantity] = {}
+    description: str = ""
+
+
 class ModelSection(Section):
     """A model of the catalogue, or a model given by equations."""
 
@@ -229,6 +244,8 @@ class ModelSection(Section):
     process_noise: dict[str, Force] = {}
     varies: dict[str, Variation] = {}
     solver: SolverSection | None = None
+    candidates: dict[str, TermSection] = {}
+    exclusive: list[list[str]] = []
 
     @model_validator(mode="after")
     def _one_kind(self) -> "ModelSection":
@@ -309,6 +326,20 @@ LONGEST_ROW = 200
 """Largest difference of an index from its first value to its last."""
 
 
+class SelectionSection(Section):
+    """How `select` searches the terms of a model: the options of `probsysid.SearchOptions`."""
+
+    budget: WholePositive | None = None
+    beam: WholePositive | None = None
+    width: WholePositive | None = None
+    workers: WholePositive | None = None
+    expansions: WholePositive | None = None
+    reach: Finite | None = None
+    model_prior: Literal["sizes", "models"] | None = None
+    starts: list[list[str]] | None = None
+    screen: bool | None = None
+
+
 class Study(Section):
     """A whole study file."""
 
@@ -327,6 +358,7 @@ class Study(Section):
     solver: SolverSection = SolverSection()
     sampler: SamplerSection = SamplerSection()
     report: ReportSection = ReportSection()
+    selection: SelectionSection = SelectionSection()
 
     @property
     def measured_inputs(self) -> tuple[str, ...]:
