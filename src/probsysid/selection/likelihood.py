@@ -4,7 +4,8 @@ Errors e of a free run are independent Gaussian with the noise levels sigma, so 
 the gradient is J' e / sigma^2 and the expected information J' J / sigma^2; a noise level adds 2 n (d log sigma)^2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -74,8 +75,8 @@ class Statistics:
 
     def values(self, lanes: Lanes) -> Float[np.ndarray, " lane"]:
         """Log densities."""
-        blocks = [self._programs["value"](part, self.data) for part, _ in _blocks(lanes, ALONE)]
-        return np.concatenate([np.asarray(block) for block in blocks])[: len(lanes.theta)]
+        blocks = _at_once(lambda part, _: (self._programs["value"](part, self.data),), _blocks(lanes, ALONE))
+        return np.concatenate([block for (block,) in blocks])[: len(lanes.theta)]
 
     def statistics(self, lanes: Lanes, free: Sequence[np.ndarray]) -> Normal:
         """With derivatives to the free coordinates of each point, in their order."""
@@ -83,12 +84,12 @@ class Statistics:
         directions, live = np.zeros((len(free), width), int), np.zeros((len(free), width))
         for row, each in enumerate(free):
             directions[row, : len(each)], live[row, : len(each)] = each, 1.0
-        blocks = [
-            self._programs["normal"](part, directions[chosen], live[chosen], self.data)
-            for part, chosen in _blocks(lanes, BLOCK)
-        ]
+        blocks = _at_once(
+            lambda part, chosen: self._programs["normal"](part, directions[chosen], live[chosen], self.data),
+            _blocks(lanes, BLOCK),
+        )
         count = len(lanes.theta)
-        return Normal(*(np.concatenate([np.asarray(b) for b in parts])[:count] for parts in zip(*blocks, strict=True)))
+        return Normal(*(np.concatenate(parts)[:count] for parts in zip(*blocks, strict=True)))
 
     # For one point
 
@@ -150,6 +151,14 @@ def _free_run(problem: Problem, steps: int, start: Array, parameters: Any, input
     later = IntervalInputs(*(part[1:] for part in inputs))
     _, rest = lax.scan(sample, start, later)
     return jnp.concatenate([outputs_at(model, start, inputs.now[0], parameters)[None], rest])
+
+
+def _at_once(
+    evaluate: Callable[[Lanes, np.ndarray], tuple[Array, ...]], blocks: Sequence[tuple[Lanes, np.ndarray]]
+) -> list[list[np.ndarray]]:
+    """The results for all blocks, on all cores: a program of one block occupies one."""
+    with ThreadPoolExecutor(jax.local_device_count()) as pool:
+        return list(pool.map(lambda block: [np.asarray(part) for part in evaluate(*block)], blocks))
 
 
 def _blocks(lanes: Lanes, size: int) -> list[tuple[Lanes, np.ndarray]]:
