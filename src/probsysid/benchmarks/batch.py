@@ -35,7 +35,7 @@ CASES: Cases = {
     "silverbox": (silverbox.study, (*silverbox.EQUATIONS, silverbox.SELECTED)),
     "emps": (emps.study, tuple(emps.EQUATIONS)),
     "pendulum": (pendulum.study, tuple(pendulum.EQUATIONS)),
-    "tanks": (tanks.study, tuple(tanks.EQUATIONS)),
+    "tanks": (tanks.study, (tanks.SELECTED, *tanks.EQUATIONS)),
 }
 """The function that makes the study of a case, and the case's models; the paper's model comes first."""
 

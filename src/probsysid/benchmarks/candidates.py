@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from probsysid.data.record import Record
+from probsysid.inference.argument_checks import Method as RunMethod
 from probsysid.model.model import Model
 from probsysid.model.priors import Prior
 from probsysid.parallel.executor import Executor
@@ -33,7 +34,8 @@ class Candidates:
         begin: the version with which the search begins.
         study: terms and version -> the case study of that model.
         search: its options.
-        sampler: particles of the runs of the search.
+        method: of the runs of the search; the model that is chosen is sampled in any case.
+        particles: of these runs.
     """
 
     model: Model
@@ -44,6 +46,7 @@ class Candidates:
     begin: str
     study: "Callable[[Names, str], CaseStudy]"
     search: SearchOptions = field(default_factory=lambda: SearchOptions(budget=12, beam=2, width=3))
+    method: RunMethod = "sample"
     particles: int = 256
 
 
@@ -133,6 +136,7 @@ class _Searcher:
             case.initial,
             solver=self.method.solver,
             sampler=replace(self.method.sampler, particles=case.particles),
+            method=case.method,
             process_noise=self.method.process_noise,
             seed=self.seed,
             search=options,
