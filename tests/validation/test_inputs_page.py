@@ -18,7 +18,7 @@ def test_sections_are_written_when_all_their_rows_have_results(tmp_path: Path) -
     (tmp_path / "duffing-fixed-3.json").write_text(json.dumps(fixed))
     page.write(tmp_path, path)
     assert set(page.published(path.read_text())) == {"Cost"}
-    for row in ("inferred", "accelerometer"):
+    for row in ("inferred", "accelerometer", "accelerometer-fixed"):
         (tmp_path / f"duffing-{row}-3.json").write_text(json.dumps(fixed | {"held": {"k": False, "c": True}}))
     page.write(tmp_path, path)
     found = page.published(path.read_text())
