@@ -25,6 +25,7 @@ def test_sections_are_written_when_all_their_rows_have_results(tmp_path: Path) -
     assert set(found) == {"Cost", "A Duffing oscillator"} and "as it was" in found["Cost"]
     row = "| inferred | 1 | 0.1 (largest 0.1) | 0.2 (largest 0.2) | 0.3 (largest 0.3) | 91 | 1 of 2 (50 %) | 9 |"
     assert row in found["A Duffing oscillator"]
+    assert len(page.read(tmp_path, "duffing-accelerometer")) == 1
 
 
 def test_the_augmented_kalman_filter_is_the_joint_gaussian() -> None:

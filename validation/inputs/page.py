@@ -41,9 +41,8 @@ def published(text: str) -> dict[str, str]:
 
 def read(folder: Path, row: str) -> Results:
     """Results of a row, by seed."""
-    found = [json.loads(path.read_text()) for path in folder.glob(f"{row}-*.json")]
-    named = [item for item in found if (folder / f"{row}-{item['seed']}.json").exists()]
-    return sorted(named, key=lambda item: int(item["seed"]))
+    paths = [path for path in folder.glob(f"{row}-*.json") if path.stem.removeprefix(f"{row}-").isdecimal()]
+    return sorted((json.loads(path.read_text()) for path in paths), key=lambda item: int(item["seed"]))
 
 
 def _how(found: dict[str, Results]) -> str:
@@ -53,7 +52,10 @@ def _how(found: dict[str, Results]) -> str:
 
 
 def _seeds(results: Results) -> str:
-    return " ".join(str(item["seed"]) for item in results)
+    """As a command takes them."""
+    seeds = [int(item["seed"]) for item in results]
+    whole = len(seeds) > 3 and seeds == list(range(seeds[0], seeds[-1] + 1))
+    return f"$(seq {seeds[0]} {seeds[-1]})" if whole else " ".join(map(str, seeds))
 
 
 def _table(header: list[str], rows: list[list[Any]]) -> str:
