@@ -3,10 +3,11 @@
     python -m validation.unknown_inputs ROW [SEED ...]      # a minute or a few for each seed
     python -m validation.unknown_inputs page                # docs/validation-inputs.md from what was stored
 
-Rows: linear; duffing-fixed, duffing-inferred, duffing-accelerometer; silverbox-matern-1-2, silverbox-matern-3-2,
-silverbox-quasi-periodic, silverbox-kalman; emps-matern-1-2, emps-matern-3-2, emps-kalman; lotka-volterra, sird;
-falling, constant; cost.  Results are kept in `validation/results/inputs`; a seed that has one is left out.  Those of
-the Silverbox and EMPS need the data (PROBSYSID_DATA), and begin with a run with the input, which is kept.
+Rows: linear; duffing-fixed, duffing-inferred, duffing-accelerometer-fixed, duffing-accelerometer;
+silverbox-matern-1-2, silverbox-matern-3-2, silverbox-quasi-periodic, silverbox-kalman; emps-matern-1-2,
+emps-matern-3-2, emps-kalman; lotka-volterra, sird; falling, constant; cost.  Results are kept in
+`validation/results/inputs`; a seed that has one is left out.  Those of the Silverbox and EMPS need the data
+(PROBSYSID_DATA), and begin with a run with the input, which is kept.
 """
 
 import json
@@ -26,6 +27,7 @@ ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
     "linear": simulated.linear,
     "duffing-fixed": partial(simulated.duffing, constants="fixed"),
     "duffing-inferred": simulated.duffing,
+    "duffing-accelerometer-fixed": partial(simulated.duffing, constants="fixed", accelerometer=0.05),
     "duffing-accelerometer": partial(simulated.duffing, accelerometer=0.05),
     **{
         f"silverbox-{name}": partial(measured.silverbox_force, kernel=kernel)

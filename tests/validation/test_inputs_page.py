@@ -18,13 +18,14 @@ def test_sections_are_written_when_all_their_rows_have_results(tmp_path: Path) -
     (tmp_path / "duffing-fixed-3.json").write_text(json.dumps(fixed))
     page.write(tmp_path, path)
     assert set(page.published(path.read_text())) == {"Cost"}
-    for row in ("inferred", "accelerometer"):
+    for row in ("inferred", "accelerometer", "accelerometer-fixed"):
         (tmp_path / f"duffing-{row}-3.json").write_text(json.dumps(fixed | {"held": {"k": False, "c": True}}))
     page.write(tmp_path, path)
     found = page.published(path.read_text())
     assert set(found) == {"Cost", "A Duffing oscillator"} and "as it was" in found["Cost"]
     row = "| inferred | 1 | 0.1 (largest 0.1) | 0.2 (largest 0.2) | 0.3 (largest 0.3) | 91 | 1 of 2 (50 %) | 9 |"
     assert row in found["A Duffing oscillator"]
+    assert len(page.read(tmp_path, "duffing-accelerometer")) == 1
 
 
 def test_the_augmented_kalman_filter_is_the_joint_gaussian() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import scipy.integrate
 import scipy.linalg
 
 import probsysid as ps
@@ -68,12 +69,23 @@ def matern_path(nu: float, scale: float, length: float, step: float, random: np.
 
 def linear(seed: int) -> dict[str, Any]:
     """A linear oscillator whose constants and hyperparameters are drawn from the prior: 90 % of intervals hold them."""
-    random, dt, fine = np.random.default_rng(seed), 0.2, 20
+    random, dt, samples = np.random.default_rng(seed), 0.2, 250
     priors = {**LINEAR_PRIORS, **{f"force.{name}": prior for name, prior in LINEAR_FORCE.items()}}
     truth = {name: float(np.exp(prior.loc + prior.scale * random.normal())) for name, prior in priors.items()}
-    path = matern_path(1.5, truth["force.scale"], truth["force.length"], dt / fine, random)
-    x, _, f = simulated(lambda x, v, f: f - truth["c"] * v - truth["k"] * x, path, 250, dt, fine)
-    record = ps.Record({"force": f}, {"position": x + 0.01 * random.normal(size=len(x))}, dt=dt)
+    rate = np.sqrt(3) / truth["force.length"]
+    a = np.zeros((4, 4))
+    a[0, 1] = a[1, 2] = a[2, 3] = 1.0
+    a[1, :2], a[3, 2:] = (-truth["k"], -truth["c"]), (-(rate**2), -2 * rate)
+    noise = np.diag([0.0, 0.0, 0.0, 4 * truth["force.scale"] ** 2 * rate**3])
+    block = scipy.linalg.expm(np.block([[-a, noise], [np.zeros((4, 4)), a.T]]) * dt)  # Van Loan's method
+    transition = block[4:, 4:].T
+    factor = np.linalg.cholesky(transition @ block[:4, 4:])
+    state, rows = np.array([0.0, 0.0, *(truth["force.scale"] * np.array([1, rate]) * random.normal(size=2))]), []
+    for _ in range(samples):
+        rows.append(state[[0, 2]])
+        state = transition @ state + factor @ random.normal(size=4)
+    x, f = np.array(rows).T
+    record = ps.Record({"force": f}, {"position": x + 0.01 * random.normal(size=samples)}, dt=dt)
     posterior, facts = run(
         LINEAR,
         record,
@@ -124,7 +136,7 @@ def duffing(seed: int, constants: str = "inferred", accelerometer: float | None 
 
 def falling(seed: int, loss: float = 0.1) -> dict[str, Any]:
     """An oscillator whose stiffness falls by a share between 40 and 44 s of 80 s, or not at all."""
-    random, dt, fine = np.random.default_rng(seed), 0.2, 100
+    random, dt = np.random.default_rng(seed), 0.2
     time = dt * np.arange(400)
     frequencies, phases = np.array([0.11, 0.19, 0.27, 0.34, 0.41]), random.uniform(0, 2 * np.pi, 5)
 
@@ -134,16 +146,17 @@ def falling(seed: int, loss: float = 0.1) -> dict[str, Any]:
     def stiffness(t: Any) -> Any:
         return 4.0 * (1 - loss * np.clip((np.asarray(t) - 40) / 4, 0, 1))
 
-    inner = dt / fine * np.arange(len(time) * fine)
-    drive, spring = force(inner), stiffness(inner)
-    x, v, positions = 0.0, 0.0, []
-    for k in range(len(time)):
-        positions.append(x)
-        for j in range(k * fine, (k + 1) * fine):
-            v += dt / fine * (drive[j] - 0.2 * v - spring[j] * x)
-            x += dt / fine * v
-    noisy = np.array(positions) + 0.01 * random.normal(size=len(time))
-    record = ps.Record({"force": force(time)}, {"position": noisy}, dt=dt, intersample="bandlimited")
+    def motion(t: float, s: np.ndarray) -> list[float]:
+        return [s[1], float(force(t) - 0.2 * s[1] - stiffness(t) * s[0])]
+
+    options = {"method": "DOP853", "rtol": 1e-10, "atol": 1e-12, "max_step": 0.5}
+    exact = scipy.integrate.solve_ivp(motion, (0.0, time[-1]), [0.0, 0.0], t_eval=time, **options).y[0]
+    noisy = exact + 0.01 * random.normal(size=len(time))
+
+    def drive(t: Any) -> Any:
+        return sum(jnp.sin(2 * jnp.pi * f * t + p) for f, p in zip(frequencies, phases, strict=True))
+
+    record = ps.Record({"force": drive}, {"position": noisy}, dt=dt)
     arguments: tuple[Any, ...] = (
         LINEAR,
         record,
