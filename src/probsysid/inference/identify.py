@@ -105,9 +105,8 @@ def identify(
     options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
-        if method == "map":
-            return approximate(target, sampler, options.seed, progress)
-        return _sample(target, sampler, options)
+        by_laplace = method == "map"
+        return approximate(target, sampler, options.seed, progress) if by_laplace else _sample(target, sampler, options)
 
 
 @dataclass(frozen=True)
