@@ -39,6 +39,25 @@ class LinearModel:
             found.append(self.readout @ state + np.sqrt(self.variance) * random.standard_normal(len(self.variance)))
         return np.array(found)
 
+    def smoothed(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of the state at each sample given all outputs, from the joint Gaussian."""
+        (transition, covariance), samples, size = self.interval(), len(outputs), len(self.start)
+        mean, joint = np.zeros(samples * size), np.zeros((samples * size,) * 2)
+        mean[:size] = self.start
+        for k in range(1, samples):
+            now, before = slice(k * size, (k + 1) * size), slice((k - 1) * size, k * size)
+            mean[now] = transition @ mean[before]
+            joint[now] = transition @ joint[before]
+            joint[:, now] = joint[now].T
+            joint[now, now] = transition @ joint[before, before] @ transition.T + covariance
+        here = ~np.isnan(outputs).ravel()
+        readout = np.kron(np.eye(samples), self.readout)[here]
+        noise = np.diag(np.tile(self.variance, samples)[here])
+        gain = np.linalg.solve(readout @ joint @ readout.T + noise, readout @ joint).T
+        mean = mean + gain @ (outputs.ravel()[here] - readout @ mean)
+        spread = np.diag(joint - gain @ readout @ joint)
+        return mean.reshape(samples, size), np.sqrt(np.maximum(spread, 0)).reshape(samples, size)
+
     def log_likelihood(self, outputs: np.ndarray) -> np.ndarray:
         """Of each sample given those before; NaN is missing."""
         (transition, covariance), found = self.interval(), []

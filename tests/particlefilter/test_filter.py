@@ -1,5 +1,6 @@
 """The estimate of a likelihood is unbiased, with and without a guide."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from probsysid.model.particle import Particle
 from probsysid.model.problem import Problem
 from probsysid.odefilter.filter import VectorisedFilter
 from probsysid.particlefilter.filter import InnerFilter
+from probsysid.particlefilter.smoothing import smoother
 from probsysid.targets.integrators import PointFilters
 from tests.particlefilter.linear import LinearModel
 
@@ -31,6 +33,12 @@ LINEAR = LinearModel(
 )
 
 
+def copies(particle: Particle, count: int) -> Particle:
+    """The same parameters with independent seeds."""
+    alike = jax.tree.map(lambda value: jnp.full(count, value), particle)
+    return alike._replace(seed=[jnp.arange(count, dtype=float), jnp.full(count, 7.0)])
+
+
 def estimates(
     model: ps.Model, record: ps.Record, settings: ps.ParticleFilter, particle: Particle, count: int
 ) -> np.ndarray:
@@ -39,14 +47,7 @@ def estimates(
     inner = integrator.sample_filter(model, None)
     assert isinstance(inner, InnerFilter)
     samples = integrator.samples(record, inner, settings.substeps)
-    spread = lambda value: jnp.full(count, value)  # noqa: E731
-    many = Particle(
-        {name: spread(value) for name, value in particle.parameters.items()},
-        [spread(value) for value in particle.noise],
-        [spread(value) for value in particle.initial_mean],
-        [spread(value) for value in particle.initial_sd],
-        seed=[jnp.arange(count, dtype=float), spread(7.0)],
-    )
+    many = copies(particle, count)
     run = VectorisedFilter(inner)
     state, first = run.start(many, samples)
     _, rest = run.advance(state, many, samples, 1, record.samples)
@@ -129,3 +130,29 @@ def test_one_point_suffices_where_nothing_is_random() -> None:
     problem = Problem.make(model, {"k": ps.dist.LogNormal(0.0, 1.0)}, {}, [{"x": 20.0}], None)
     inner = PointFilters.of(problem, ps.ParticleFilter()).sample_filter(model, None)
     assert inner.particles == 1 and not inner.guided
+
+
+def test_smoothed_states_of_a_linear_model_are_exact() -> None:
+    """Means and variances over paths of independent filters, each with an error of its own."""
+    outputs, count, points = LINEAR.simulate(8, seed=2), 64, 512
+    record = ps.Record(outputs={"position": outputs[:, 0], "sum": outputs[:, 1]}, dt=STEP)
+    integrator = PointFilters(ps.ParticleFilter(points, "ekf", SUBSTEPS), random=True)
+    inner = integrator.sample_filter(OSCILLATOR, None)
+    packed = integrator.samples(record, inner, SUBSTEPS)
+    samples = jax.vmap(packed.form.unpack)(jnp.asarray(packed.numbers))
+    particle = Particle({"k": 0.7}, [0.2, 0.4], list(LINEAR.start), [0.0, 0.0, 0.0])
+    found = smoother(inner, copies(particle, count), samples, jax.random.key(0))
+    mean, sd = LINEAR.smoothed(outputs)
+    np.testing.assert_allclose(np.asarray(found.mean)[0], LINEAR.start[:, None] * np.ones(count), rtol=1e-12)
+    each = np.asarray(found.mean)[1:]
+    error = each.std(axis=-1, ddof=1) / np.sqrt(count)
+    # 21 numbers; the error of ratios of estimates, of the order 1 / points, is far below that of their mean
+    assert np.all(np.abs(each.mean(axis=-1) - mean[1:]) < 4 * error)
+    variance = np.asarray(found.sd)[1:] ** 2
+    # within a filter the variance misses that of its mean, which the filters show
+    whole = variance.mean(axis=-1) + each.var(axis=-1, ddof=1)
+    spread = variance.std(axis=-1, ddof=1) / np.sqrt(count) + np.sqrt(2 / count) * each.var(axis=-1, ddof=1)
+    assert np.all(np.abs(whole - sd[1:] ** 2) < 4 * spread)
+    drawn = np.asarray(found.path)[1:]
+    assert np.all(np.abs(drawn.mean(axis=-1) - mean[1:]) < 4 * sd[1:] / np.sqrt(count))
+    assert np.all(np.abs(drawn.var(axis=-1, ddof=1) / sd[1:] ** 2 - 1) < 4 * np.sqrt(2 / count))

@@ -93,15 +93,15 @@ def identify(
         unknown, drifts: kernels, such as `Matern(...)`, of unknown inputs and of parameters that change over time.  An
             unknown input with an entry in `noise` is measured, an input or output of the record with NaN elsewhere.
         seed, progress: every random decision follows from the seed; whether to show a bar, on a terminal.
-        checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
-        notice: called with the state of the run and what the step did, after every range of samples.
+        checkpoint: a file that is saved every `checkpoint_seconds`, and from which the run resumes.
+        notice: called after every range of samples with the state of the run and what it did.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or devices.
     """
     check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
     records = with_measured_inputs(checked_records(record), unknown, noise)
     solver = solver_for(model, solver, noise, method)
-    given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
-    problem = problem_of(model, records, priors, noise, initial, *given, solver)
+    latent = LatentArguments(unknown or {}, drifts or {})
+    problem = problem_of(model, records, priors, noise, initial, process_noise or {}, varies or {}, latent, solver)
     solver = solver.for_problem(problem)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))

@@ -182,7 +182,7 @@ class InnerFilter:
 
 
 def _normal(key: jax.Array, numbers: int, points: int) -> Float[Array, "number point"]:
-    """Standard normal numbers, drawn with single precision: twice as fast, and steps of 1e-7 matter to nothing."""
+    """Standard normal numbers, of single precision: twice as fast, and their steps of 1e-7 matter to nothing."""
     return jax.random.normal(key, (numbers, points), jnp.float32).astype(float)
 
 

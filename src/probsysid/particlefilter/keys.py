@@ -17,7 +17,7 @@ from probsysid._internal.array_types import Numbers, Scalar
 WORD = 2.0**32
 
 
-def seeds_of(theta: Float[Numbers, "dimension particle"]) -> list[Float[Array, " particle"]]:
+def seeds_of(theta: Float[Numbers, "dimension particle"]) -> list[Scalar]:
     """Two whole numbers below 2**32 for each particle, mixed from all digits of its parameters."""
     words = lax.bitcast_convert_type(jnp.asarray(theta, dtype=jnp.float64) + 0.0, jnp.uint64)  # -0 is 0
     mixed = jnp.zeros(theta.shape[-1], dtype=jnp.uint64)
