@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.posterior.map import find_map
     from probsysid.posterior.posterior import Posterior
     from probsysid.posterior.prior_from import prior_from
+    from probsysid.selection.catalogue import catalogue_term
     from probsysid.selection.options import SearchOptions
     from probsysid.selection.result import Selection
     from probsysid.selection.select import select
@@ -77,6 +78,7 @@ LATE = {
     "Term": "selection.terms",
     "Terms": "selection.terms",
     "Threads": "parallel.threads",
+    "catalogue_term": "selection.catalogue",
     "dist": "dist",
     "find_map": "posterior.map",
     "identify": "inference.identify",
@@ -122,6 +124,7 @@ __all__ = [
     "Terms",
     "Threads",
     "__version__",
+    "catalogue_term",
     "dist",
     "find_map",
     "identify",

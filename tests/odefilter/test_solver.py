@@ -75,7 +75,7 @@ def test_restarts_where_a_jump_reaches_the_state(smoothness: Any, jump_order: in
     ("settings", "message"),
     [
         ({"linearisation": "ekf2"}, r"linearisation is 'ekf2'; known are: ekf0, ekf1, block-ekf1\. Did you mean"),
-        ({"diffusion": "dinamic"}, r"diffusion is 'dinamic'; known are: quasi-mle, dynamic\. Did you mean 'dynamic'\?"),
+        ({"diffusion": "dinamic"}, r"diffusion is 'dinamic'; known are: quasi-mle, dynamic, inferred\. Did you"),
         (
             {"conditioning": "solve"},
             r"conditioning is 'solve'; it must be 'auto', 'joint' or 'solver'\. Did you mean 'solver'\?",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import probsysid as ps
+from probsysid.selection.climb import MARGIN
 from probsysid.selection.menu import Menu
 from probsysid.selection.screening import Screening
 from tests.selection import linear
@@ -43,9 +44,13 @@ def test_screening_has_the_exact_evidence_of_every_subset(
     screening = Screening(menu)
     begun = screening.begin(frozenset())
     screening.extend(begun, linear.subsets())
-    # the posterior is Gaussian, so that Laplace's approximation is exact; searches end at a gain of 1e-3 at most
+    # the posterior is Gaussian, so that Laplace's approximation is exact; searches end at a gain of 1e-3 at most, or
+    # before where a model has fallen behind: its log evidence is then too low
+    best = max(exact.values())
     for names, value in exact.items():
-        assert screening.found[names].log_evidence == pytest.approx(value, abs=1e-3)
+        found = screening.found[names].log_evidence
+        assert found == pytest.approx(value, abs=1e-3) or (value < best - MARGIN and found < value)
+    assert sum(value > best - MARGIN for value in exact.values()) >= 2
 
 
 def test_the_best_subset_is_found_with_its_probability(

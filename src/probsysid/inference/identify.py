@@ -81,8 +81,7 @@ def identify(
     """The posterior of a model's parameters given one record or several, each with its own initial state.
 
     Args:
-        model: the ODE and its outputs.
-        record: the data; several records share the parameters.
+        model, record: the ODE and its outputs; the data: several records share the parameters.
         priors: a distribution from `probsysid.dist` for each parameter, or tuple of names; a number fixes it.
         noise: standard deviation of each output's noise, a number or a prior (by default a wide one); or `Noise(...)`.
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.

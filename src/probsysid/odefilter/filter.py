@@ -33,11 +33,10 @@ from probsysid.parallel.threads import Threads
 
 CACHE_SHARE = 0.75
 """Of the first-level cache, for the predicted factors of one block: the rest needs room, too.  With 32 kB, of blocks of
-8 to 128, those of 64 were the best for D = 4, of 32 for D = 7 and 8, of 16 for D = 9 and 12."""
+8 to 128, those of 64 were best for D = 4, of 32 for D = 7 and 8, of 16 for D = 9 and 12."""
 
 SMALLEST_UNROLLED, SMALLEST_IN_ARRAYS = 16, 8
-"""A loop over 8 numbers is not vectorised for 8 at a time.  On arrays, 8 was the best of 1, 2, 4, 8 and 16 for D = 80
-and among the best for 40."""
+"""A loop over 8 is not vectorised for 8 at a time.  On arrays, 8 was the best of 1 to 16 for D = 80 and 40."""
 
 LARGEST = 64
 
@@ -326,17 +325,16 @@ class VectorisedFilter:
 
 @lru_cache(maxsize=32)
 def filter_for(ode_filter: SampleFilter, executor: Executor, rows: int | None = None) -> VectorisedFilter:
-    """The vectorised form of a filter: one object for equal arguments, so that programs compile once per process."""
+    """The vectorised form of a filter, one object for equal arguments: programs compile once per process."""
     return VectorisedFilter(ode_filter, executor, rows)
 
 
 def working_set(ode_filter: SampleFilter) -> int:
     """Numbers per particle that a step works on: the predicted factor, or the state where there is none."""
     if isinstance(ode_filter, DataGivenODE):
-        return working_set(ode_filter.alone) + working_set(ode_filter.joint)
-    own = getattr(ode_filter, "working_set", None)
-    if own is not None:
-        return int(own)
+        return sum(working_set(each) for each in (ode_filter.alone, ode_filter.joint))
+    if hasattr(ode_filter, "working_set"):
+        return int(ode_filter.working_set)
     if isinstance(ode_filter, ODEFilter):
         return len(ode_filter.free) * (len(ode_filter.free) + ode_filter.layout.size)
     size = sum(ode_filter.model.orders)

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from probsysid._internal.array_types import Numbers
 from probsysid.data.record import Record
+from probsysid.model.parameter_space import ParameterSpace
 from probsysid.model.problem import Problem
 from probsysid.posterior.simulate import Forces, IntervalInputs, outputs_at, over_interval
 from probsysid.selection.extension import SWITCHES
@@ -25,7 +26,7 @@ from probsysid.selection.extension import SWITCHES
 BLOCK, ALONE = 16, 64
 """Points that are evaluated at once, with derivatives and without."""
 
-WIDTH = 4
+WIDTH = 8
 """Numbers of coordinates are rounded up to multiples of this, so that few programs are compiled."""
 
 
@@ -49,33 +50,36 @@ class Normal(NamedTuple):
     information: np.ndarray
 
 
+Data = tuple[tuple[IntervalInputs, Numbers], ...]
+"""Of each record: inputs, and what was measured (NaN where nothing was)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Compiled evaluation of a switchable problem on records."""
+    """Evaluation of a switchable problem on records, with so many Runge-Kutta steps per sample.
+
+    The numbers of the priors are arguments of the compiled functions, so that searches with other data share them.
+    """
 
     problem: Problem
-    data: tuple[tuple[IntervalInputs, np.ndarray], ...]
-    """Of each record: inputs, and what was measured (NaN where nothing was)."""
+    data: Data
     steps: int
-    _programs: dict[str, Any]
 
     @classmethod
     def of(cls, problem: Problem, records: Sequence[Record], steps: int) -> "Statistics":
-        """With so many steps per sample."""
+        """With the measured outputs of records."""
         model = problem.model
         data = []
         for record in records:
             nothing = np.full(record.samples, np.nan)
             measured = [np.asarray(record.outputs.get(name, nothing), float) for name in model.output_names]
             data.append((IntervalInputs.of(model, record, steps), np.stack(measured, axis=1)))
-        found = cls(problem, tuple(data), steps, {})
-        found._programs["value"] = jax.jit(jax.vmap(found._value, in_axes=(0, None)))
-        found._programs["normal"] = jax.jit(jax.vmap(found._normal, in_axes=(0, 0, 0, None)))
-        return found
+        return cls(problem, tuple(data), steps)
 
     def values(self, lanes: Lanes) -> Float[np.ndarray, " lane"]:
         """Log densities."""
-        blocks = _at_once(lambda part, _: (self._programs["value"](part, self.data),), _blocks(lanes, ALONE))
+        program = self.problem.space.program(_values, self.problem, self.steps)
+        blocks = _at_once(lambda part, _: (program(part, self.data),), _blocks(lanes, ALONE))
         return np.concatenate([block for (block,) in blocks])[: len(lanes.theta)]
 
     def statistics(self, lanes: Lanes, free: Sequence[np.ndarray]) -> Normal:
@@ -84,57 +88,80 @@ class Statistics:
         directions, live = np.zeros((len(free), width), int), np.zeros((len(free), width))
         for row, each in enumerate(free):
             directions[row, : len(each)], live[row, : len(each)] = each, 1.0
+        program = self.problem.space.program(_normals, self.problem, self.steps)
         blocks = _at_once(
-            lambda part, chosen: self._programs["normal"](part, directions[chosen], live[chosen], self.data),
-            _blocks(lanes, BLOCK),
+            lambda part, rows: program(part, directions[rows], live[rows], self.data), _blocks(lanes, BLOCK)
         )
         count = len(lanes.theta)
         return Normal(*(np.concatenate(parts)[:count] for parts in zip(*blocks, strict=True)))
 
-    # For one point
 
-    def _runs(self, theta: Numbers, switches: Numbers, data: Any) -> list[tuple[Array, Array]]:
-        """Outputs and noise levels, for each record."""
-        values = self.problem.space.values_of_one(theta)
-        found = []
-        for r, (inputs, _) in enumerate(data):
-            particle = self.problem.particle(values, r)
-            parameters = {**particle.parameters, SWITCHES: switches}
-            start = jnp.stack([jnp.asarray(value, float) for value in particle.initial_mean])
-            run = _free_run(self.problem, self.steps, start, parameters, inputs)
-            found.append((run, jnp.stack([jnp.asarray(level, float) for level in particle.noise])))
-        return found
-
-    def _log_prior(self, theta: Numbers, sites: Numbers) -> Array:
-        own = self.problem.space.sites
-        return sum((sites[i] * site.log_density(theta) for i, site in enumerate(own)), start=jnp.zeros(()))
-
-    def _value(self, lane: Lanes, data: Any) -> Array:
-        total = self._log_prior(lane.theta, lane.sites)
-        for (run, levels), (_, measured) in zip(self._runs(lane.theta, lane.switches, data), data, strict=True):
-            total += _log_likelihood(run, levels, measured)
-        return total
-
-    def _normal(self, lane: Lanes, directions: Array, live: Array, data: Any) -> tuple[Array, Array, Array]:
-        basis = jax.nn.one_hot(directions, len(lane.theta)) * live[:, None]
-        runs, push = jax.linearize(lambda theta: self._runs(theta, lane.switches, data), lane.theta)
-        slopes = jax.vmap(push)(basis)
-        prior = partial(self._log_prior, sites=lane.sites)
-        value = prior(lane.theta)
-        gradient = basis @ jax.grad(prior)(lane.theta)
-        information = -basis @ jax.hessian(prior)(lane.theta) @ basis.T + jnp.diag(1 - live)
-        for (run, levels), (slope, change), (_, measured) in zip(runs, slopes, data, strict=True):
-            known = jnp.isfinite(measured)
-            errors = jnp.where(known, measured - run, 0.0) / levels
-            slope, change = jnp.where(known, slope, 0.0) / levels, change / levels
-            count = known.sum(axis=0)
-            value += _log_likelihood(run, levels, measured)
-            gradient += jnp.einsum("kto,to->k", slope, errors) + change @ (jnp.sum(errors**2, axis=0) - count)
-            information += jnp.einsum("kto,lto->kl", slope, slope) + 2 * (change * count) @ change.T
-        return value, gradient, information
+def _values(problem: Problem, steps: int, space: ParameterSpace, lanes: Lanes, data: Data) -> Array:
+    return jax.vmap(partial(_value, problem, steps, space, data=data))(lanes)
 
 
-def _log_likelihood(run: Array, levels: Array, measured: Array) -> Array:
+def _normals(
+    problem: Problem, steps: int, space: ParameterSpace, lanes: Lanes, directions: Array, live: Array, data: Data
+) -> tuple[Array, Array, Array]:
+    return jax.vmap(partial(_normal, problem, steps, space, data=data))(lanes, directions, live)
+
+
+# For one point
+
+
+def _runs(
+    problem: Problem, steps: int, space: ParameterSpace, switches: Numbers, data: Data, theta: Numbers
+) -> list[tuple[Array, Array]]:
+    """Outputs and noise levels, for each record."""
+    values = space.values_of_one(theta)
+    found = []
+    for r, (inputs, _) in enumerate(data):
+        particle = problem.particle(values, r)
+        parameters = {**particle.parameters, SWITCHES: switches}
+        start = jnp.stack([jnp.asarray(value, float) for value in particle.initial_mean])
+        run = _free_run(problem, steps, start, parameters, inputs)
+        found.append((run, jnp.stack([jnp.asarray(level, float) for level in particle.noise])))
+    return found
+
+
+def _log_prior(space: ParameterSpace, sites: Numbers, theta: Numbers) -> Array:
+    return sum((sites[i] * site.log_density(theta) for i, site in enumerate(space.sites)), start=jnp.zeros(()))
+
+
+def _value(problem: Problem, steps: int, space: ParameterSpace, lane: Lanes, data: Data) -> Array:
+    total = _log_prior(space, lane.sites, lane.theta)
+    runs = _runs(problem, steps, space, lane.switches, data, lane.theta)
+    for (run, levels), (_, measured) in zip(runs, data, strict=True):
+        total += _log_likelihood(run, levels, measured)
+    return total
+
+
+def _normal(
+    problem: Problem, steps: int, space: ParameterSpace, lane: Lanes, directions: Array, live: Array, data: Data
+) -> tuple[Array, Array, Array]:
+    basis = jax.nn.one_hot(directions, len(lane.theta)) * live[:, None]
+    simulated = partial(_runs, problem, steps, space, lane.switches, data)
+
+    def along(direction: Array) -> tuple[Any, Any]:
+        return jax.jvp(simulated, (lane.theta,), (direction,))
+
+    runs, slopes = jax.vmap(along, out_axes=(None, 0))(basis)
+    prior = partial(_log_prior, space, lane.sites)
+    value = prior(lane.theta)
+    gradient = basis @ jax.grad(prior)(lane.theta)
+    information = -basis @ jax.hessian(prior)(lane.theta) @ basis.T + jnp.diag(1 - live)
+    for (run, levels), (slope, change), (_, measured) in zip(runs, slopes, data, strict=True):
+        known = jnp.isfinite(measured)
+        errors = jnp.where(known, measured - run, 0.0) / levels
+        slope, change = jnp.where(known, slope, 0.0) / levels, change / levels
+        count = known.sum(axis=0)
+        value += _log_likelihood(run, levels, measured)
+        gradient += jnp.einsum("kto,to->k", slope, errors) + change @ (jnp.sum(errors**2, axis=0) - count)
+        information += jnp.einsum("kto,lto->kl", slope, slope) + 2 * (change * count) @ change.T
+    return value, gradient, information
+
+
+def _log_likelihood(run: Array, levels: Array, measured: Numbers) -> Array:
     known = jnp.isfinite(measured)
     errors = jnp.where(known, measured - run, 0.0) / levels
     constant = jnp.where(known, jnp.log(levels) + 0.5 * jnp.log(2 * jnp.pi), 0.0)

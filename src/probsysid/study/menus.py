@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from probsysid.data.record import Record
+from probsysid.selection.catalogue import catalogue_term
 from probsysid.selection.menu import Menu
 from probsysid.selection.options import SearchOptions
 from probsysid.selection.terms import Term, Terms
@@ -42,18 +43,21 @@ def search_options(section: SelectionSection, budget: int | None) -> SearchOptio
 
 
 def _term(name: str, section: TermSection) -> Term:
-    parameters = section.parameters.items()
+    priors = {k: p.fixed if p.prior is None else _value(p.prior) for k, p in section.parameters.items()}
+    if section.term is not None and section.of is not None:
+        given: dict[str, Any] = {"mass": section.mass, "suffix": section.suffix, "needs": section.needs}
+        return catalogue_term(section.term, section.of, priors, name=name, **given)
     return Term(
         name,
         section.dynamics,
         section.outputs,
         section.inputs,
-        {key: each.fixed if each.prior is None else _value(each.prior) for key, each in parameters},
+        priors,
         section.needs,
         section.coordinates,
         section.equations,
         {key: _value(value) for key, value in section.initial.items()},
-        {key: each.unit for key, each in parameters if each.unit},
+        {key: each.unit for key, each in section.parameters.items() if each.unit},
         section.description,
     )
 

@@ -214,8 +214,12 @@ class ElementSection(Section):
 
 
 class TermSection(Section):
-    """An optional term of a model: the arguments of `probsysid.Term`."""
+    """An optional term of a model: the arguments of `probsysid.Term`, or those of `probsysid.catalogue_term`."""
 
+    term: str | None = None
+    of: str | None = None
+    mass: str | None = None
+    suffix: str = ""
     dynamics: dict[Name, EquationText] = {}
     outputs: dict[Name, EquationText] = {}
     inputs: dict[Name, EquationText] = {}
@@ -225,6 +229,18 @@ class TermSection(Section):
     equations: dict[Name, EquationText] = {}
     initial: dict[str, Quantity] = {}
     description: str = ""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "TermSection":
+        own = self.dynamics or self.outputs or self.inputs or self.coordinates or self.equations or self.initial
+        if self.term is not None and (own or self.of is None):
+            raise PydanticCustomError(
+                "ours",
+                "term = '...' needs of = '...' and brings its own expressions: leave these out",
+            )
+        if self.term is None and (self.of is not None or self.mass is not None or self.suffix):
+            raise PydanticCustomError("ours", "of, mass and suffix go with term = '...', a term of the catalogue")
+        return self
 
 
 class ModelSection(Section):
