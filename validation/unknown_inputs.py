@@ -4,7 +4,7 @@
     python -m validation.unknown_inputs page                # docs/validation-inputs.md from what was stored
 
 Rows: linear; duffing-fixed, duffing-inferred, duffing-accelerometer-fixed, duffing-accelerometer;
-silverbox-matern-1-2, silverbox-matern-3-2, silverbox-quasi-periodic, silverbox-kalman; emps-matern-1-2,
+silverbox-matern-1-2, silverbox-matern-3-2, silverbox-kalman; emps-matern-1-2,
 emps-matern-3-2, emps-kalman; lotka-volterra, sird; falling, constant; cost.  Results are kept in
 `validation/results/inputs`; a seed that has one is left out.  Those of the Silverbox and EMPS need the data
 (PROBSYSID_DATA), and begin with a run with the input, which is kept.

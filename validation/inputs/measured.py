@@ -29,7 +29,6 @@ EMPS_SCALE, EMPS_LENGTH = dist.LogNormal(np.log(20.0), 1.0), dist.LogNormal(-2.0
 SILVERBOX_KERNELS: dict[str, Kernel] = {
     "matern-1-2": ps.Matern(0.5, SILVERBOX_SCALE, SILVERBOX_LENGTH),
     "matern-3-2": ps.Matern(1.5, SILVERBOX_SCALE, SILVERBOX_LENGTH),
-    "quasi-periodic": ps.QuasiPeriodic(SILVERBOX_SCALE, dist.LogNormal(np.log(0.01), 0.5), SILVERBOX_LENGTH),
 }
 EMPS_KERNELS: dict[str, Kernel] = {
     "matern-1-2": ps.Matern(0.5, EMPS_SCALE, EMPS_LENGTH),
