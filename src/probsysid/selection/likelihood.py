@@ -158,7 +158,7 @@ def _normal(
     return value, gradient, information
 
 
-def _log_likelihood(run: Array, levels: Array, measured: Array) -> Array:
+def _log_likelihood(run: Array, levels: Array, measured: Numbers) -> Array:
     known = jnp.isfinite(measured)
     errors = jnp.where(known, measured - run, 0.0) / levels
     constant = jnp.where(known, jnp.log(levels) + 0.5 * jnp.log(2 * jnp.pi), 0.0)
