@@ -75,6 +75,7 @@ found = posterior.inputs(draws=100)
 found.plot(folder / "stiffness.png")
 for begin, end in ((0, 200), (220, 400)):
     print(f"{time[begin]:3.0f} to {time[end - 1]:3.0f} s: {found.mean['k'][begin:end].mean():.2f}")
+print("\n".join(found.sentences))
 low, high = found.band("k")
 inside = (low <= stiffness(time)) & (stiffness(time) <= high)
 print(f"within the 90 % band: {100 * np.mean(inside):.0f} % of the samples")

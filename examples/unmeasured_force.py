@@ -42,7 +42,8 @@ noisy = np.array(positions) + 0.01 * random.normal(size=300)
 # `nu=0.5`, whose standard deviation and correlation length are inferred with everything else.
 #
 # Mass and force cannot be told apart: twice the mass under twice the force moves in the same way. Here the equation is
-# divided by the mass, and the force is one per mass.
+# divided by the mass, and the force is one per mass. A model with a mass `m` of its own would be found out: the table
+# marks `m` as *tied to force.scale (only force.scale/m is known)*, and says what would tell them apart.
 
 # %%
 import probsysid as ps
@@ -77,3 +78,25 @@ found = posterior.inputs(draws=100)
 found.plot(folder / "force.png")
 print(f"mean square error {found.nmse('force'):.1f} % of the force's variance")
 print(f"within the 90 % band: {100 * found.coverage('force'):.0f} % of the samples")
+
+# %% [markdown]
+# ## A force that was measured for a while
+#
+# Suppose that an anemometer worked during the first 20 s, badly: a tenth of the force's size in noise. An unknown input
+# with an entry in `noise` is measured; NaN is where it was not. In a study file the column's empty cells say that.
+
+# %%
+gauge = np.where(np.arange(300) < 100, forces + 0.1 * random.normal(size=300), np.nan)
+partly = ps.identify(
+    mast,
+    record.replace(inputs={}, outputs={"position": noisy, "force": gauge}),
+    priors={"c": dist.LogNormal(np.log(0.2), 1), "k": dist.LogNormal(np.log(4), 1)},
+    noise={"position": 0.01, "force": 0.1},
+    initial={"x": 0.0, "dx": 0.0},
+    unknown={"force": ps.Matern(0.5, scale=dist.LogNormal(0, 1), length=dist.LogNormal(0, 1))},
+    sampler=ps.Sampler(particles=256),
+)
+print(partly.table()[["mean", "sd", "q05", "q95", "unit"]].assign(truth=truth).round(3))
+for name, inferred in (("never measured", found), ("measured at first", partly.inputs(draws=100))):
+    sd = inferred.sd["force"]
+    print(f"{name}: sd of the force {sd[:100].mean():.2f} before and {sd[100:].mean():.2f} after 20 s")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid import dist
     from probsysid.data.record import Record
     from probsysid.inference.identify import identify
+    from probsysid.inference.likelihood import log_likelihood
     from probsysid.inference.online import Identifier
     from probsysid.inference.solve import Solution, solve
     from probsysid.live.session import Live
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # for type checkers and editors; LATE says the same at run ti
     from probsysid.odefilter.solver import Solver
     from probsysid.parallel.cluster import Cluster
     from probsysid.parallel.threads import Threads
+    from probsysid.particlefilter.settings import ParticleFilter
     from probsysid.posterior.map import find_map
     from probsysid.posterior.posterior import Posterior
     from probsysid.posterior.prior_from import prior_from
@@ -62,6 +64,7 @@ LATE = {
     "Matern": "model.kernels",
     "Model": "model.model",
     "Noise": "model.noise",
+    "ParticleFilter": "particlefilter.settings",
     "Posterior": "posterior.posterior",
     "QuasiMLE": "odefilter.diffusion",
     "QuasiPeriodic": "model.kernels",
@@ -79,6 +82,7 @@ LATE = {
     "dist": "dist",
     "find_map": "posterior.map",
     "identify": "inference.identify",
+    "log_likelihood": "inference.likelihood",
     "prior_from": "posterior.prior_from",
     "select": "selection.select",
     "solve": "inference.solve",
@@ -103,6 +107,7 @@ __all__ = [
     "Model",
     "ModelWarning",
     "Noise",
+    "ParticleFilter",
     "Posterior",
     "QuasiMLE",
     "QuasiPeriodic",
@@ -123,6 +128,7 @@ __all__ = [
     "dist",
     "find_map",
     "identify",
+    "log_likelihood",
     "prior_from",
     "select",
     "solve",

@@ -84,4 +84,5 @@ def test_every_piece_of_a_study_on_any_page_is_valid() -> None:
         for text in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL):
             tables = tomllib.loads(text)
             own = tables.get("model", {})
-            study_of({"data": data, **tables, "model": own if "data" in tables else {**model, **own}}, page)
+            whole = "data" in tables or "catalogue" in own
+            study_of({"data": data, **tables, "model": own if whole else {**model, **own}}, page)

@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 import probsysid as ps
 from probsysid import dist
+from probsysid.inference.problem_arguments import with_measured_inputs
 
 DT, NOISE, LENGTH, SAMPLES = 0.25, 0.05, 1.0, 80
 MODEL = ps.Model({"x": 1}, lambda s, u, p: {"x": u.force - s.x}, lambda s, u, p: {"y": s.x})
@@ -109,3 +110,14 @@ class _Plain:
     class setup:
         class problem:
             latent = ()
+
+
+def test_an_input_with_a_noise_is_measured() -> None:
+    """It becomes an output, unless it is one already or there is no noise."""
+    kernel = {"force": ps.Matern(0.5, scale=1.0, length=1.0)}
+    record = ps.Record({"force": FORCES}, {"y": OUTPUTS}, dt=DT)
+    (found,) = with_measured_inputs((record,), kernel, {"y": NOISE, "force": 0.1})
+    np.testing.assert_array_equal(found.outputs["force"], FORCES)
+    assert with_measured_inputs((record,), kernel, {"y": NOISE}) == (record,)
+    partly = record.replace(outputs={"y": OUTPUTS, "force": np.where(FORCES > 0, FORCES, np.nan)})
+    assert with_measured_inputs((partly,), kernel, {"force": 0.1}) == (partly,)

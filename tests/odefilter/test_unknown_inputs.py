@@ -23,6 +23,9 @@ from probsysid.odefilter.unrolled.step import UnrolledFilter
 DT, NOISE, SAMPLES, LOAD = 0.3, 0.1, 10, 0.4
 OUTPUTS = 0.3 * np.cos(np.arange(SAMPLES)) + 0.1 * np.random.default_rng(0).normal(size=SAMPLES)
 RECORD = ps.Record({"load": np.full(SAMPLES, LOAD)}, {"y": OUTPUTS}, dt=DT)
+FORCE_NOISE = 0.2
+FORCES = np.where(np.arange(SAMPLES) % 4 < 2, 0.5 * np.sin(np.arange(SAMPLES)), np.nan)
+"""Measured here and there, with noise."""
 OSCILLATOR = ps.Model(
     {"x": 2}, lambda s, u, p: {"x": u.force + u.load - 0.3 * s.dx - 2 * s.x}, lambda s, u, p: {"y": s.x}
 )
@@ -30,9 +33,9 @@ MATERN = {nu: ps.Matern(nu, scale=0.8, length=1.5) for nu in (0.5, 1.5, 2.5)}
 WAVE = ps.QuasiPeriodic(scale=0.8, period=2.0, length=3.0)
 
 
-def exact(kernel: Kernel) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+def exact(kernel: Kernel, partly: bool = False) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """Log likelihood, and means and variances of x and the force at the samples: smoothed at all, filtered at the last
-    but two.  The state has the known load as a component that does not move."""
+    but two.  The state has the known load as a component that does not move; the force may be measured in part."""
     equation = kernel.sde([part.hyperparameters for part in kernel.parts])
     latent, size = len(equation.levels), 3 + len(equation.levels)
     a, force, start = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, size))
@@ -53,15 +56,17 @@ def exact(kernel: Kernel) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     readout = np.zeros((2, size))
     readout[0, 0], readout[1, 3:] = 1.0, equation.readout
     wanted = np.kron(np.eye(SAMPLES), readout)
-    seen = np.arange(SAMPLES) * size
+    data = np.stack([OUTPUTS, FORCES if partly else np.full(SAMPLES, np.nan)], axis=1).ravel()
+    variances = np.tile([NOISE**2, FORCE_NOISE**2], SAMPLES)
 
     def given(count: int) -> tuple[float, np.ndarray, np.ndarray]:
-        part = seen[:count]
-        total = prior[np.ix_(part, part)] + NOISE**2 * np.eye(count)
-        miss = OUTPUTS[:count] - mean[part]
+        part = np.flatnonzero(np.isfinite(data[: 2 * count]))
+        seen = wanted[part]
+        total = seen @ prior @ seen.T + np.diag(variances[part])
+        miss = data[part] - seen @ mean
         likelihood = -0.5 * (miss @ np.linalg.solve(total, miss) + np.linalg.slogdet(2 * np.pi * total)[1])
-        gain = prior[:, part] @ np.linalg.inv(total)
-        left = prior - gain @ prior[part]
+        gain = prior @ seen.T @ np.linalg.inv(total)
+        left = prior - gain @ seen @ prior
         return likelihood, wanted @ (mean + gain @ miss), np.sqrt(np.maximum(np.diag(wanted @ left @ wanted.T), 0.0))
 
     likelihood, means, sds = given(SAMPLES)
@@ -73,16 +78,18 @@ def exact(kernel: Kernel) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
 
 @cache
 def found(
-    form: type[ODEFilter], kernel: Kernel, steps: int, further: int = 3
+    form: type[ODEFilter], kernel: Kernel, steps: int, further: int = 3, partly: bool = False
 ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """The same by the filter."""
-    latent = LatentProcesses.make(OSCILLATOR, {}, {"force": kernel}, {})
-    problem = Problem.make(OSCILLATOR, {}, {"y": NOISE}, [{"x": 0.0, "dx": 0.0}], {}, {}, latent)
+    latent = LatentProcesses.make(OSCILLATOR, {}, {"force": kernel}, {}, ("force",) if partly else ())
+    noise = {"y": NOISE, **({"force": FORCE_NOISE} if partly else {})}
+    problem = Problem.make(OSCILLATOR, {}, noise, [{"x": 0.0, "dx": 0.0}], {}, {}, latent)
+    record = RECORD.replace(outputs={"y": OUTPUTS, "force": FORCES}) if partly else RECORD
     model = problem.model
     layout = Layout(model.orders, tuple(order + further for order in model.orders))
     ode_filter = form(model, layout, ps.EKF1(), ps.Dynamic(2.0))
     particle = jax.tree.map(lambda leaf: np.full(1, leaf, dtype=float), problem.particle({}, 0))
-    trajectory = trace(ode_filter, particle, prepare(RECORD, ode_filter, steps), RECORD.time)
+    trajectory = trace(ode_filter, particle, prepare(record, ode_filter, steps), record.time)
     states = smooth(trajectory, layout)
     (process,) = latent.processes
     index = dict(zip(model.physical_names, layout.physical, strict=True))
@@ -101,8 +108,8 @@ def found(
     return -float(np.sum(trajectory.energy)), means.ravel(), sds.ravel(), np.concatenate(filtered)
 
 
-def largest_error(form: type[ODEFilter], kernel: Kernel, steps: int, further: int = 3) -> float:
-    pairs = zip(found(form, kernel, steps, further), exact(kernel), strict=True)
+def largest_error(form: type[ODEFilter], kernel: Kernel, steps: int, further: int = 3, partly: bool = False) -> float:
+    pairs = zip(found(form, kernel, steps, further, partly), exact(kernel, partly), strict=True)
     return max(float(np.max(np.abs(np.subtract(*pair)))) for pair in pairs)
 
 
@@ -120,6 +127,13 @@ def test_matern_forces_are_exact_up_to_the_integration_of_the_mean(nu: float) ->
 def test_other_kernels_are_exact_up_to_the_integration_of_the_mean(kernel: Kernel) -> None:
     coarse, fine = (largest_error(ArrayFilter, kernel, steps) for steps in (2, 8))
     assert fine < 1e-6 and fine < coarse / 4**2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kernel", [MATERN[0.5], MATERN[1.5], MATERN[0.5] + WAVE])
+def test_a_force_that_is_measured_in_part_and_with_noise_is_exact(kernel: Kernel) -> None:
+    """At eight steps per sample 3e-9 and 1.3e-8, with optimised machine code; rounding errors add 8e-8 without."""
+    assert largest_error(ArrayFilter, kernel, 8, partly=True) < 2e-7
 
 
 @pytest.mark.long

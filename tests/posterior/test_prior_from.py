@@ -13,12 +13,14 @@ from scipy import stats
 import probsysid as ps
 from probsysid import dist
 from probsysid.model.fingerprint import describe_prior
+from probsysid.model.latent_processes import LatentProcesses
 from probsysid.model.parameter_space import ParameterSpace
 from probsysid.model.problem import Problem
 from probsysid.model.stored_priors import PRIORS
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.settings import Setup
 from tests.posterior.tiny import MODEL as LAG
+from tests.posterior.tiny import PRIORS as LAG_PRIORS
 from tests.posterior.tiny import tiny_posterior
 
 NOISE, SAMPLES, DT = 0.3, 12, 0.1
@@ -178,3 +180,19 @@ def test_refusals() -> None:
         ps.prior_from(by_hand(gaussian(), SUPPORTS), "nois")  # type: ignore[arg-type]
     with pytest.raises(ps.InputError, match="posterior is 3"):
         ps.prior_from(3)  # type: ignore[arg-type]
+
+
+def test_hyperparameters_of_drifts_are_no_parameters() -> None:
+    """`identify` takes them in the kernel."""
+    latent = LatentProcesses.make(LAG, LAG_PRIORS, {}, {"a": ps.RandomWalk(rate=dist.HalfNormal(1.0))})
+    problem = Problem.make(LAG, LAG_PRIORS, {"level": 0.1}, [{"h": 0.0}], {}, {}, latent)
+    theta = np.random.default_rng(0).normal(size=(3, 64))
+    given = replace(
+        tiny_posterior(),
+        values={"a": np.exp(theta[0]), "b": theta[1], "a.rate": np.exp(theta[2])},
+        theta=theta,
+        weights=np.full(64, 1 / 64),
+        setup=Setup((problem, ps.Solver(substeps=1))),
+        sampling=None,
+    )
+    assert set(ps.prior_from(given)) == {("a", "b")}

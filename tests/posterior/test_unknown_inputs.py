@@ -67,3 +67,26 @@ def test_what_cannot_be_said_is_said() -> None:
         found.spectrum("f")
     with pytest.raises(ps.InputError, match="has no input 'f' to compare with"):
         found.nmse("f")
+
+
+def test_the_band_of_a_positive_parameter_is_positive() -> None:
+    """Quantiles of a log-normal distribution: exp(-1.645 s) and exp(1.645 s), although its mean is half its sd."""
+    s = np.sqrt(np.log(5.0))
+    found = UnknownInputs(
+        np.zeros(1), {"k": np.exp([s**2 / 2])}, {"k": 2 * np.exp([s**2 / 2])}, {}, positive=frozenset("k")
+    )
+    np.testing.assert_allclose(np.log(found.band("k")), [[-1.6448536 * s], [1.6448536 * s]], rtol=1e-7)
+
+
+def test_the_time_of_a_change_is_that_of_the_step() -> None:
+    """Steps of -10 % at times whose quantiles are known, under noise that is small against them."""
+    time = np.arange(100.0)
+    begins = np.arange(30, 71)
+    random = np.random.default_rng(0)
+    paths = 4.0 - 0.4 * (time >= begins[:, None]) + 0.01 * random.normal(size=(len(begins), 100))
+    found = UnknownInputs(time, {}, {}, {"k": paths}, positive=frozenset("k")).change("k")
+    np.testing.assert_allclose([found.earliest, found.time, found.latest], [31.5, 49.5, 67.5])
+    assert found.size == pytest.approx(-0.1, abs=4 * 0.01 / 4.0) and found.least < found.size < found.most
+    assert found.sentence.startswith("it changes most at 49.5 s (31.5 to 67.5 s), by -")
+    with pytest.raises(ps.InputError, match="a change needs three"):
+        UnknownInputs(time[:2], {}, {}, {"k": paths[:, :2]}).change("k")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import probsysid as ps
+from probsysid.selection.climb import MARGIN
 from probsysid.selection.menu import Menu
 from probsysid.selection.screening import Screening
 from tests.selection import linear
@@ -44,8 +45,13 @@ def test_screening_has_the_exact_evidence_of_every_subset(
     begun = screening.begin(frozenset())
     screening.extend(begun, linear.subsets())
     # the posterior is Gaussian, so that Laplace's approximation is exact; searches end at a gain of 1e-3 at most
-    for names, value in exact.items():
-        assert screening.found[names].log_evidence == pytest.approx(value, abs=1e-3)
+    best = max(exact.values())
+    near = [names for names, value in exact.items() if value > best - MARGIN]
+    assert {"b", "d"} in near and 1 < len(near) < len(exact)
+    for names in near:
+        assert screening.found[names].log_evidence == pytest.approx(exact[names], abs=1e-3)
+    for names in set(exact) - set(near):  # searches that fell behind are given up on their way
+        assert screening.found[names].log_evidence < exact[names] + 1e-3
 
 
 def test_the_best_subset_is_found_with_its_probability(

@@ -42,6 +42,8 @@ def at_level(level: int, error: float) -> Regression:
 class Levels(EnergyTarget):
     error: float = 0.0
     adaptive: bool = True
+    estimated: bool = False
+    most_levels: int = 0
     broken: int = -1
     """Levels up to this lose all particles from sample 5 on."""
     pilot: None = None

@@ -34,6 +34,8 @@ class Kind(EnergyTarget):
     """The same at all levels; loses particles with a positive first coefficient from some sample on."""
 
     adaptive: bool = True
+    estimated: bool = False
+    most_levels: int = 0
     loses_from: int = SAMPLES
     pilot: Any = None
 

@@ -10,6 +10,7 @@ import probsysid as ps
 from probsysid.study.kernels import parse_kernel
 from probsysid.study.resolve import ResolvedStudy, resolve_study
 from probsysid.study.study_file import read_study
+from tests.study.shell import call
 
 STUDY = """
 [[data]]
@@ -100,3 +101,34 @@ def test_mistakes_in_studies_are_named(tmp_path: Path, line: str, other: str, se
     with pytest.raises(ps.InputError) as error:
         resolve(write(tmp_path, STUDY.replace(line, other)))
     assert sentence in str(error.value)
+
+
+def partly_measured(folder: Path, noise: str) -> Path:
+    """The same with a column for the force, which has a value at every other sample."""
+    text = STUDY.replace("[model]\n", f'[data.inputs]\nforce = "F"\n[noise]\n{noise}[model]\n', 1)
+    path = write(folder, text)
+    rows = [f"{np.sin(k / 3):.6f},{k if k % 2 else ''}" for k in range(40)]
+    (folder / "record.csv").write_text("\n".join(["y,F", *rows, ""]))
+    return path
+
+
+def test_an_unknown_input_with_a_noise_is_measured(tmp_path: Path) -> None:
+    resolved = resolve(partly_measured(tmp_path, "force = 0.1\n"))
+    (candidate,), (record,) = resolved.candidates, resolved.training
+    assert candidate.problem.latent.measured == ("force",)
+    assert candidate.model.output_names == ("position", "force") and candidate.problem.noise["force"] == 0.1
+    assert record.input_names == () and np.isnan(record.outputs["force"][::2]).all()
+    np.testing.assert_allclose(record.outputs["force"][1::2], np.arange(1, 40, 2))
+
+
+def test_gaps_of_an_unknown_input_need_a_noise(tmp_path: Path) -> None:
+    with pytest.raises(ps.InputError) as error:
+        resolve(partly_measured(tmp_path, ""))
+    assert "the unknown input 'force' has no value at line 2" in str(error.value)
+    assert "say with which noise: noise.force = ..." in str(error.value)
+
+
+@pytest.mark.long
+def test_a_study_with_an_input_that_is_measured_in_part_passes_its_check(tmp_path: Path) -> None:
+    answer = call("check", partly_measured(tmp_path, "force = 0.1\n"))
+    assert answer.exit_code == 0, answer.stderr

@@ -4,8 +4,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 import probsysid as ps
+from probsysid import dist
 from probsysid.model.problem import Problem
+from probsysid.odefilter.diffusion import Given
 from validation.honesty.problems import HonestyProblem
 from validation.honesty.runge_kutta import RungeKuttaTarget
 from validation.shared import Shared
@@ -44,6 +48,23 @@ def automatic(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     return _shared(problem, ps.Solver()).experiment(record)
 
 
+def fenrir(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
+    """As `plain`, with the likelihood of the data given the ODE linearised along the solution without data, and the
+    diffusion of that solution."""
+    return _shared(problem, ps.Solver("paper", steps, ps.EKF1(), ps.QuasiMLE(), likelihood="fenrir")).experiment(record)
+
+
+def fenrir_inferred(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
+    """The same with the diffusions inferred, as in the article."""
+    solver = ps.Solver("paper", steps, ps.EKF1(), diffusion="inferred", likelihood="fenrir")
+    return _shared(problem, solver).experiment(record)
+
+
+def dalton(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
+    """As `fenrir`, with the ODE linearised where the data lead."""
+    return _shared(problem, ps.Solver("paper", steps, ps.EKF1(), ps.QuasiMLE(), likelihood="dalton")).experiment(record)
+
+
 def gold(problem: HonestyProblem, record: ps.Record, steps: int) -> Any:
     """Runge-Kutta with enough steps that more do not change the posterior."""
     return RungeKuttaTarget(problem, record, problem.fine)
@@ -59,9 +80,34 @@ METHODS: dict[str, tuple[Make, tuple[int, ...]]] = {
 }
 """Each with the numbers of steps per sample it is run with."""
 
+PEERS: dict[str, tuple[Make, tuple[int, ...]]] = {
+    "fenrir": (fenrir, (1, 2, 4)),
+    "fenrir-inferred": (fenrir_inferred, (1, 2, 4)),
+    "dalton": (dalton, (1, 2, 4)),
+}
+"""Likelihoods of others, run only where they are named (`peers.py`)."""
+
+SPREAD = 2.0
+"""Standard deviation of the logarithm of an inferred diffusion in its prior."""
+
 
 @lru_cache
 def _shared(problem: HonestyProblem, solver: ps.Solver) -> Shared:
     """One problem, and so one compilation, for all data sets."""
-    asked = Problem.make(problem.model, problem.priors, problem.noise, [problem.initial], None)
+    priors = problem.priors | (_diffusions(problem, solver) if isinstance(solver.diffusion, Given) else {})
+    asked = Problem.make(problem.model, priors, problem.noise, [problem.initial], None)
     return Shared(asked, solver, SAMPLER)
+
+
+def _diffusions(problem: HonestyProblem, solver: ps.Solver) -> dict[str, Any]:
+    """Wide priors around the diffusions of a fine solution at the typical constants, on the first data set's input.
+
+    One for all coordinates where these are of one kind, as in the article: the solution without data does not depend on
+    it then.  With several, ratios that are far off let that solution diverge.
+    """
+    calibrated = ps.Solver(solver.smoothness, problem.fine, ps.EKF1(), ps.QuasiMLE())
+    solution = ps.solve(problem.model, problem.typical, problem.record(0), initial=problem.initial, solver=calibrated)
+    scales = {name: np.log(float(value)) for name, value in solution.diffusion.items()}
+    if len(set(problem.model.orders)) == 1:
+        return {"solver.diffusion": dist.LogNormal(np.mean(list(scales.values())), SPREAD)}
+    return {f"solver.diffusion.{name}": dist.LogNormal(scale, SPREAD) for name, scale in scales.items()}

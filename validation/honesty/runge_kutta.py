@@ -124,6 +124,8 @@ class RungeKuttaTarget:
     """A record as a target of the sampler."""
 
     adaptive = False
+    estimated = False
+    most_levels = 0
     pilot = None
 
     def __init__(self, problem: HonestyProblem, record: ps.Record, steps: int):

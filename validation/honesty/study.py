@@ -22,13 +22,15 @@ from probsysid.smc import ibis, pilot
 from probsysid.smc.adaptive_substeps import first_level
 from probsysid.smc.history import History
 from probsysid.smc.ibis import IBISState
-from validation.honesty.methods import METHODS, SAMPLER
+from validation.honesty.methods import METHODS, PEERS, SAMPLER
 from validation.honesty.problems import PROBLEMS, HonestyProblem
 from validation.workers import each
 
 SETS = 20
 MORE = {"auto": 3 * SETS, "gold": 3 * SETS}
 """Data sets of the default method and of the gold standard, which need smaller standard errors."""
+
+ALL = METHODS | PEERS
 
 ROUNDS = (5, 10, SETS)
 """Every cell gets this number of data sets before any gets more: an interrupted study is a smaller study."""
@@ -53,7 +55,7 @@ def cells(problems: Sequence[str] = (), methods: Sequence[str] = ()) -> list[Cel
         Cell(PROBLEMS[problem], method, steps)
         for problem in problems or PROBLEMS
         for method in methods or METHODS
-        for steps in METHODS[method][1]
+        for steps in ALL[method][1]
     ]
 
 
@@ -65,7 +67,7 @@ def identify(target: Any, problem: HonestyProblem, sampler: ps.Sampler, seed: in
     run, step = pilot.certify(run, target, sampler)
     history.rejuvenations.extend(step.rejuvenations)
     if target.adaptive:
-        run, _, _, more = refine_until_adequate(run, target, sampler, lambda run: values_of(run, problem))
+        run, _, _, more = refine_until_adequate(run, target, sampler, lambda run: values_of(run, target, problem))
         history.rejuvenations.extend(more)
     return run, history
 
@@ -74,15 +76,17 @@ def _ignore(*_: Any) -> None:
     """Neither progress nor checkpoints."""
 
 
-def values_of(run: IBISState, problem: HonestyProblem) -> dict[str, np.ndarray]:
-    """Constants of all particles by name."""
-    return {name: np.asarray(value) for name, value in problem.space.values(run.flat_theta).items()}
+def values_of(run: IBISState, target: Any, problem: HonestyProblem) -> dict[str, np.ndarray]:
+    """Constants of all particles by name; a target with a problem of its own may have further quantities."""
+    space = getattr(target, "problem", problem).space
+    values = {name: np.asarray(value) for name, value in space.values(run.flat_theta).items()}
+    return {name: values[name] for name in problem.typical}
 
 
-def score(run: IBISState, problem: HonestyProblem, index: int) -> dict[str, Any]:
+def score(run: IBISState, target: Any, problem: HonestyProblem, index: int) -> dict[str, Any]:
     """Truth, posterior mean and sd, and the fraction of the posterior below the truth, of every quantity."""
     weights = run.normalised_weights
-    truth, particles = problem.truth(index), values_of(run, problem)
+    truth, particles = problem.truth(index), values_of(run, target, problem)
     result = {}
     for name, value in {**particles, **problem.quantities(particles)}.items():
         true = {**truth, **problem.quantities(truth)}[name]
@@ -96,13 +100,13 @@ def run_one(cell: Cell, index: int, sampler: ps.Sampler = SAMPLER) -> dict[str, 
     """Run one data set of one cell; losing all particles is a result as well."""
     problem = cell.problem
     began = time.process_time()
-    target = METHODS[cell.method][0](problem, problem.record(index), cell.steps)
+    target = ALL[cell.method][0](problem, problem.record(index), cell.steps)
     try:
         run, history = identify(target, problem, sampler, seed=index)
     except SamplingError as error:
         return {"failed": str(error)}
     return {
-        "quantities": score(run, problem, index),
+        "quantities": score(run, target, problem, index),
         "steps": 2**run.level if target.adaptive else target.steps if cell.method == "gold" else cell.steps,
         "sweeps": run.work / sampler.particles / target.samples,
         "cpu seconds": time.process_time() - began,

@@ -81,7 +81,7 @@ def summarise(folder: Path, cell: Cell) -> Row | None:
         return None
     gold = read(folder, Cell(cell.problem, "gold", 0))
     names = list(cell.problem.quantities(cell.problem.truth(0)))
-    z = _gather(good, names, lambda q: (q["mean"] - q["truth"]) / q["sd"])
+    z = _gather(good, names, _z)
     rank = _gather(good, names, lambda q: q["rank"])
     both = [(good[index]["quantities"], gold[index]["quantities"]) for index in good if index in gold]
     ratios = [[ours[name]["sd"] / theirs[name]["sd"] for name in names] for ours, theirs in both]
@@ -102,6 +102,11 @@ def summarise(folder: Path, cell: Cell) -> Row | None:
         sweeps=float(np.median([r["sweeps"] for r in good.values()])) if good else np.nan,
         steps={count: steps.count(count) for count in sorted(set(steps))},
     )
+
+
+def _z(quantity: dict[str, float]) -> float:
+    """Huge where the particles have become one."""
+    return (quantity["mean"] - quantity["truth"]) / max(quantity["sd"], 1e-9 * abs(quantity["truth"]))
 
 
 def _gather(

@@ -1,17 +1,21 @@
 """Run case studies one after the other, with results on disk after each, so that an interrupted batch continues."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.traceback import Traceback
 
 from probsysid._internal.errors import ClusterError, InputError, SamplingError
+from probsysid._internal.files import write_atomically
 from probsysid._internal.validation import check_seed, choose
 from probsysid.benchmarks import bouc_wen, emps, pendulum, silverbox, tanks
+from probsysid.benchmarks.candidates import Candidates, choose_terms
 from probsysid.benchmarks.case import CaseStudy
 from probsysid.benchmarks.data import VARIABLE, locate
 from probsysid.benchmarks.result import Failure, write_results
@@ -21,14 +25,17 @@ from probsysid.parallel.cluster import Cluster
 from probsysid.parallel.published import packed, unpacked
 from probsysid.parallel.threads import Threads
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Cases = Mapping[str, tuple[Callable[..., CaseStudy], tuple[str, ...]]]
 
 CASES: Cases = {
     "bouc-wen": (bouc_wen.study, ("bouc-wen",)),
-    "silverbox": (silverbox.study, tuple(silverbox.EQUATIONS)),
+    "silverbox": (silverbox.study, (*silverbox.EQUATIONS, silverbox.SELECTED)),
     "emps": (emps.study, tuple(emps.EQUATIONS)),
     "pendulum": (pendulum.study, tuple(pendulum.EQUATIONS)),
-    "tanks": (tanks.study, tuple(tanks.EQUATIONS)),
+    "tanks": (tanks.study, (tanks.SELECTED, *tanks.EQUATIONS)),
 }
 """The function that makes the study of a case, and the case's models; the paper's model comes first."""
 
@@ -71,7 +78,9 @@ Execute = Callable[[CaseStudy, str, BatchOptions, Path, Console], Finished]
 def identify_and_write(
     study: CaseStudy, method: str, options: BatchOptions, folder: Path, console: Console
 ) -> Finished:
-    """Identify, score, and write posterior, figures and report."""
+    """Identify, score, and write posterior, figures and report; choose the model's terms first, where it is to be."""
+    if study.candidates is not None:
+        study = _with_terms(study, study.candidates, method, options, folder, console)
     outcome = run(
         study,
         method=method,
@@ -84,6 +93,23 @@ def identify_and_write(
     console.print(parameter_table(outcome))
     console.print(f"posterior, figures and report in {folder}/")
     return Finished(study, outcome.result, outcome.context)
+
+
+def _with_terms(
+    study: CaseStudy, candidates: Candidates, method: str, options: BatchOptions, folder: Path, console: Console
+) -> CaseStudy:
+    """The study with the terms that the evidence prefers; the search is kept in the folder, and resumes from there."""
+    settings = study.methods[method]
+    chosen = choose_terms(candidates, settings, options.seed, folder / "search", console, options.cluster)
+    console.print(f"chosen: {chosen.study.equation}", repr(chosen.selection), sep="\n")
+    summary = {**chosen.selection.summary(), "version": chosen.version, "versions": dict(chosen.evidences)}
+    write_atomically(folder / "search.json", json.dumps(summary, indent=2).encode())
+    own = chosen.study.figures
+
+    def figures(outcome: Outcome) -> "dict[str, Figure]":
+        return {"tree": chosen.selection.tree(), **({} if own is None else own(outcome))}
+
+    return replace(chosen.study, figures=figures)
 
 
 def run_batch(
@@ -103,7 +129,11 @@ def run_batch(
     methods = _methods(method, everything)
     _check_options(options)
     studies = [_study(name, variant, options.data, console, cases) for name, variant in chosen]
-    pairs = list(product(studies, methods))
+    pairs = [
+        (study, m)
+        for study, m in product(studies, methods)
+        if study.candidates is None or m != "paper" or not everything
+    ]
     runs: dict[int, Finished] = {}
     failures: list[str] = []
     for k, found in _carried_out(pairs, options, console, execute, everything=everything):
@@ -137,7 +167,7 @@ def _carried_out(
         known = _earlier(study, method, options, console) if everything and not options.again else None
         if known is not None:
             yield k, known
-        elif options.cluster is not None and everything:
+        elif options.cluster is not None and everything and study.candidates is None:
             waiting.append(k)
         else:
             folder = _begun(study, method, options, console)
@@ -276,13 +306,13 @@ def _methods(method: str | None, everything: bool) -> tuple[str, ...]:
 def _check_options(options: BatchOptions) -> None:
     """Raise before a long run if its options are wrong or its results could not be written."""
     check_seed(options.seed)
-    particles, out, json = options.particles, options.out, options.json
+    particles, out, file = options.particles, options.out, options.json
     if particles is not None and (particles < 8 or particles % 4):
         raise InputError(f"particles is {particles}; it must be a multiple of 4, at least 8.")
     if out.exists() and not out.is_dir():
         raise InputError(f"out is {str(out)!r}, which is a file; name a folder.")
-    if json is not None and json.is_dir():
-        raise InputError(f"json is {str(json)!r}, which is a folder; name a file.")
+    if file is not None and file.is_dir():
+        raise InputError(f"json is {str(file)!r}, which is a folder; name a file.")
 
 
 def _study(name: str, variant: str, folder: Path | None, console: Console, cases: Cases) -> CaseStudy:

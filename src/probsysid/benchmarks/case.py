@@ -20,6 +20,7 @@ from probsysid.smc.options import Sampler
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from probsysid.benchmarks.candidates import Candidates
     from probsysid.benchmarks.run import Outcome
 
 Parameters = Mapping[str, Float[np.ndarray, " particle"]]
@@ -195,6 +196,7 @@ class CaseStudy:
         view: settings of the figures.
         training: free run over the training record as a function of parameters.
         figures: further figures of this case, by file name.
+        candidates: what the terms of the model are chosen from, before it is run.
     """
 
     case: str
@@ -213,6 +215,7 @@ class CaseStudy:
     truth: Mapping[str, float] = field(default_factory=dict)
     reference: Mapping[str, float] = field(default_factory=dict)
     figures: "Callable[[Outcome], dict[str, Figure]] | None" = None
+    candidates: "Candidates | None" = None
 
     @property
     def title(self) -> str:

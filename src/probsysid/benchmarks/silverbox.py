@@ -4,7 +4,8 @@ Trained on 3072 samples of one multisine realisation, tested in free run on the 
 The circuit is not quite a Duffing oscillator: it has a constant force, and a little quadratic stiffness.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from probsysid._internal.validation import choose
+from probsysid.benchmarks.candidates import Candidates
 from probsysid.benchmarks.case import (
     NEVER,
     CaseStudy,
@@ -27,9 +29,13 @@ from probsysid.benchmarks.case import (
     free_run,
 )
 from probsysid.benchmarks.data import locate, read
+from probsysid.benchmarks.silverbox_terms import BASE, PHASES, TERMS
 from probsysid.data.record import Record
 from probsysid.model.model import Model
+from probsysid.model.priors import Prior
 from probsysid.odefilter.solver import Solver
+from probsysid.selection.extension import extended
+from probsysid.selection.terms import Names
 from probsysid.smc.options import Sampler
 
 if TYPE_CHECKING:
@@ -81,6 +87,10 @@ RESTORING: dict[str, Callable[[Any, Any], Any]] = {
 """Static force against position."""
 
 
+SELECTED = "selected"
+"""The variant whose terms are chosen by evidence."""
+
+
 @cache
 def model(variant: str) -> Model:
     """The oscillator with one of the restoring forces."""
@@ -128,13 +138,21 @@ def _whole_record(place: Path) -> Record:
 
 def study(folder: str | Path | None = None, variant: str = "duffing") -> CaseStudy:
     """The case with one of the models."""
-    choose("model", variant, EQUATIONS)
+    choose("model", variant, {**EQUATIONS, SELECTED: None})
     record = whole_record(folder)
+    if variant == SELECTED:
+        return _selected(record)
+    return _case(record, variant, model(variant), priors(variant), EQUATIONS[variant])
+
+
+def _case(
+    record: Record, variant: str, model: Model, priors: Mapping[str, dist.Distribution], equation: str
+) -> CaseStudy:
+    """A model on the whole record."""
     train = record[TRAIN]
-    measured, training = np.asarray(train.outputs["position"]), _with_lead(variant, record, TRAIN)
+    measured, training = np.asarray(train.outputs["position"]), _with_lead(model, record, TRAIN)
     fit = LeastSquaresFit("Laplace posterior on the same training record, finely integrated", measured, training)
-    protocols = tuple(_protocol(name, variant, record) for name in TESTS)
-    start = float(train.outputs["position"][0])
+    protocols = tuple(_protocol(name, model, record) for name in TESTS)
     default = Method(Solver(), Sampler(particles=PARTICLES, max_moves=4))
     paper = Method(
         Solver.paper(substeps=1),
@@ -145,14 +163,14 @@ def study(folder: str | Path | None = None, variant: str = "duffing") -> CaseStu
     return CaseStudy(
         case="silverbox",
         variant=variant,
-        model=model(variant),
+        model=model,
         record=train,
-        priors=priors(variant),
-        initial={"x": dist.Normal(start, 1e-2), "dx": dist.Normal(0.0, 30.0)},
+        priors=priors,
+        initial=_initial(train, model),
         methods={"default": default, "paper": paper},
         protocols=protocols,
-        equation=EQUATIONS[variant],
-        fits={p.name: fit for p in protocols},
+        equation=equation,
+        fits={p.name: fit for p in protocols} if variant in EQUATIONS else {},
         guess=GUESS,
         view=FigureSettings(
             states=("x", "dx"),
@@ -168,6 +186,36 @@ def study(folder: str | Path | None = None, variant: str = "duffing") -> CaseStu
     )
 
 
+def _initial(train: Record, model: Model) -> dict[str, Prior]:
+    """At the first sample: near the measurement; states of terms, whose transients are over, at zero."""
+    start = float(train.outputs["position"][0])
+    own = dict.fromkeys(model.physical_names, 0.0)
+    return {**own, "x": dist.Normal(start, 1e-2), "dx": dist.Normal(0.0, 30.0)}
+
+
+def _selected(record: Record) -> CaseStudy:
+    """Terms chosen by evidence, with the phase of the anti-alias filters."""
+
+    def undone(phase: float) -> Record:
+        return record.allpass(lambda f: phase * (f / 200.0) ** 3) if phase else record
+
+    def chosen(names: Names, version: str) -> CaseStudy:
+        terms = TERMS.chosen(names)
+        found = extended(BASE, terms, ("force",))
+        joined: dict[Any, Any] = dict(base_priors)
+        for term in terms:
+            joined |= term.priors
+        equation = f"m x'' + c x' + k x = u with {TERMS.label(names)}; {version}"
+        return _case(undone(versions[version]), SELECTED, found, joined, equation)
+
+    base_priors = {name: prior for name, prior in priors("duffing").items() if name != "k3"}
+    versions = {f"phase {phase}": phase for phase in PHASES}
+    base = chosen(frozenset(), "phase 0.5")
+    initial = {name: prior for name, prior in base.initial.items() if name in ("x", "dx")}
+    training = {version: undone(phase)[TRAIN] for version, phase in versions.items()}
+    return replace(base, candidates=Candidates(BASE, base_priors, initial, TERMS, training, "phase 0.5", chosen))
+
+
 def _first_state(record: Record) -> dict[str, float]:
     """Position and velocity where training begins, from the measurements around it.
 
@@ -178,19 +226,17 @@ def _first_state(record: Record) -> dict[str, float]:
     return {"x": float(around[LEAD]), "dx": float(_derivatives(around)[0][LEAD])}
 
 
-def _protocol(name: str, variant: str, record: Record) -> ScoringProtocol:
+def _protocol(name: str, model: Model, record: Record) -> ScoringProtocol:
     scored = TESTS[name]
     first = max(0, scored.start - LEAD)
     part = record[first : scored.stop].replace(name=name)
-    return ScoringProtocol(
-        name, part, free_run(model(variant), part, STEPS), scored.start - first, paper=PAPER.get(name)
-    )
+    return ScoringProtocol(name, part, free_run(model, part, STEPS), scored.start - first, paper=PAPER.get(name))
 
 
 def _with_lead(
-    variant: str, record: Record, part: slice
+    model: Model, record: Record, part: slice
 ) -> Callable[[Parameters], Float[np.ndarray, "particle sample"]]:
-    predict = free_run(model(variant), record[part.start - LEAD : part.stop], STEPS)
+    predict = free_run(model, record[part.start - LEAD : part.stop], STEPS)
     return lambda parameters: predict(parameters)[:, LEAD:]
 
 
@@ -204,7 +250,7 @@ def figures(outcome: "Outcome", record: Record) -> "dict[str, Figure]":
     train = outcome.study.record
     position = np.asarray(train.outputs["position"])
     grid = np.linspace(1.1 * position.min(), 1.1 * position.max(), 200)
-    curves = np.asarray(RESTORING[outcome.study.variant](grid[None], constants))
+    curves = _static_force(outcome.study, grid, draws, constants)
     velocity, acceleration = _derivatives(position)
     mass, damping = float(np.mean(draws["m"])), float(np.mean(draws["c"]))
     measured = np.asarray(train.inputs["force"]) - mass * acceleration - damping * velocity
@@ -219,6 +265,18 @@ def figures(outcome: "Outcome", record: Record) -> "dict[str, Figure]":
     )
     parts = {"test": TESTS["arrow"], "training": TRAIN}
     return {"restoring_force": force, "signals": plot_signals(record, parts)}
+
+
+def _static_force(
+    study: CaseStudy, grid: Float[np.ndarray, " point"], draws: Mapping[str, np.ndarray], constants: SimpleNamespace
+) -> Float[np.ndarray, "draw point"]:
+    """What holds the position: minus the mass times the acceleration from rest, without input."""
+    if study.variant in RESTORING:
+        return np.asarray(RESTORING[study.variant](grid[None], constants))
+    state = [grid[None] if name == "x" else np.zeros((1, 1)) for name in study.model.physical_names]
+    parameters = {name: draws[name] for name in study.model.parameter_names}
+    (acceleration, *_) = study.model.highest_derivatives(state, [np.zeros((1, 1))], parameters)
+    return -np.asarray(acceleration) * draws["m"]
 
 
 EDGE = 60

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.notebook import html
+from probsysid.data.allpass import Phase, with_phases
 from probsysid.data.band_limited import BandLimited
 from probsysid.data.intersample import Function, FunctionInput, Intersample, Linear, Points, Side, Word, ZeroOrderHold
 from probsysid.data.record_card import record_card
@@ -32,7 +33,6 @@ from probsysid.data.record_checks import (
 )
 from probsysid.data.record_plot import plot_channels
 from probsysid.data.record_resample import decimated, interpolated, requested_step, uniform_times, whole_ratio
-from probsysid.data.stored_signals import rebuilt_signal, stored_signal
 from probsysid.data.time_axis import SAME_TIME, Samples, Times, rounding
 
 if TYPE_CHECKING:
@@ -241,6 +241,18 @@ class Record:
         inputs = {key: v if callable(v) else self._signals[key].at(time) for key, v in self.inputs.items()}
         return self._with(time=time, dt=step, inputs=inputs, outputs=measured)
 
+    def allpass(self, phase: Phase, channels: Sequence[str] | None = None) -> "Record":
+        """The record with `phase`, radians by frequency in Hz, added to all sampled channels, or to those named.
+
+            undone = record.allpass(lambda f: 0.1 * (f / 200) ** 3)  # the lag that a filter added
+
+        Identical filters in front of the converters of input and output cancel in a linear system; what a nonlinear
+        one makes of a sine lies at other frequencies and keeps their phase.  Use it on the whole record, before cutting
+        it: the record counts as one period, so that a jump from its last sample to its first reaches inside from both
+        ends, by as many samples as the filter delays.
+        """
+        return self.replace(**with_phases(self.inputs, self.outputs, self.dt, phase, channels))
+
     def replace(self, **changes: Any) -> "Record":
         """A copy with other `inputs`, `outputs`, `intersample`, `units` or `name`, on the same time axis.
 
@@ -271,36 +283,6 @@ class Record:
         if self.dt is None:
             return {"time": self.time}
         return {"dt": self.dt, "start": self.time[0], "samples": self.samples}
-
-    # Files
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Names and numbers of the record as data for JSON, and its arrays by name; raises `InputError` for an input
-        that is a function, which is code."""
-        arrays = {"time": self.time, **{f"output:{key}": values for key, values in self.outputs.items()}}
-        signals = {}
-        for key, signal in self._signals.items():
-            if callable(self.inputs[key]):
-                raise InputError(f"the input {key!r} is a function, which cannot be stored")
-            arrays[f"input:{key}"] = np.asarray(self.inputs[key])
-            signals[key] = stored_signal(signal, f"signal:{key}", arrays)
-        fields = {"dt": self.dt, "units": dict(self.units), "name": self.name, "signals": signals}
-        return {**fields, "outputs": list(self.outputs)}, arrays
-
-    @classmethod
-    def from_arrays(cls, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "Record":
-        """The record that `to_arrays` described."""
-        clone = object.__new__(cls)
-        clone._store(
-            time=np.array(arrays["time"]),
-            dt=fields["dt"],
-            inputs={key: np.array(arrays[f"input:{key}"]) for key in fields["signals"]},
-            outputs={key: np.array(arrays[f"output:{key}"]) for key in fields["outputs"]},
-            units=fields["units"],
-            name=fields["name"],
-            _signals={key: rebuilt_signal(data, f"signal:{key}", arrays) for key, data in fields["signals"].items()},
-        )
-        return clone
 
     # Plots and text
 

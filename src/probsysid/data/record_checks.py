@@ -63,7 +63,10 @@ def check_values(inputs: Mapping[str, Samples | Function], outputs: Mapping[str,
     for name, values in inputs.items():
         if not callable(values) and not np.all(np.isfinite(values)):
             k = int(np.argmin(np.isfinite(values)))
-            raise InputError(f"input {name!r} is {values[k]} at sample {k}: inputs must be known throughout.")
+            raise InputError(
+                f"input {name!r} is {values[k]} at sample {k}: inputs must be known throughout, "
+                "or, where the model has them as unknown, be outputs of the record."
+            )
     for name, values in outputs.items():
         if np.any(np.isinf(values)):
             k = int(np.argmax(np.isinf(values)))

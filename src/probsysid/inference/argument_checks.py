@@ -10,6 +10,7 @@ from probsysid.data.record import Record
 from probsysid.model.model import Model
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor
+from probsysid.particlefilter.settings import ParticleFilter
 from probsysid.smc.options import Sampler
 
 Method = Literal["sample", "map"]
@@ -36,7 +37,8 @@ def check_arguments(
             check_mapping(name, value, "{'position': 0.1}" if name == "noise" else "{'x': 0.1}")
     if varies is not None:
         check_mapping("varies", varies, "{'k': dist.HalfNormal(0.05)}")
-    check_kind("solver", solver, Solver, "make one with probsysid.Solver(...)")
+    if not isinstance(solver, ParticleFilter):
+        check_kind("solver", solver, Solver, "make one with probsysid.Solver(...)")
     check_kind("sampler", sampler, Sampler, "make one with probsysid.Sampler(...)")
     if executor is not None:
         check_kind("executor", executor, Executor, "make one with probsysid.Threads(...)")

@@ -58,7 +58,8 @@ def assess(
     if run.samples < target.samples:
         return None
     values = partial(_values, target.problem)
-    if target.adaptive:
+    checks: dict[str, Any] = {}
+    if target.adaptive and not target.estimated:
         run, found = _adequate(run, history, target, sampler, budget)
         checks = found._asdict()
     whole = target.at(run.level) if target.adaptive else target
@@ -69,8 +70,12 @@ def assess(
         history.add(StepInfo(nothing, nothing, rejuvenations, run.evidence_by_island))
     if not target.adaptive:
         checks = {"check": assess_given(run, target, values(run.flat_theta))}
-    evidence, effective = float(log_mean_exp(run.evidence_by_population)), float(np.median([*sampling.ess.values()]))
-    sampling = replace(sampling, modes=search_lost_modes(run, target, evidence, effective, seed))
+    if not target.estimated:  # a mode is found by the gradient, which an estimate does not have
+        evidence, effective = (
+            float(log_mean_exp(run.evidence_by_population)),
+            float(np.median([*sampling.ess.values()])),
+        )
+        sampling = replace(sampling, modes=search_lost_modes(run, target, evidence, effective, seed))
     return Assessed(run, history, _one_step_errors(run, target), sampling, checks)
 
 

@@ -16,8 +16,9 @@ from probsysid.data.record import Record
 from probsysid.inference.argument_checks import Method, check_arguments, checked_records
 from probsysid.inference.assessment import Assessed, assess
 from probsysid.inference.map_run import approximate
+from probsysid.inference.particle_filters import solver_for
 from probsysid.inference.posterior_from_run import posterior_from_run
-from probsysid.inference.problem_arguments import LatentArguments, problem_of
+from probsysid.inference.problem_arguments import LatentArguments, problem_of, with_measured_inputs
 from probsysid.inference.progress import Notices, ProgressBar
 from probsysid.inference.recover import finished, recover
 from probsysid.inference.run_fingerprint import problem_fingerprint
@@ -30,9 +31,10 @@ from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
 from probsysid.parallel.stoppable import stoppable
+from probsysid.particlefilter.settings import ParticleFilter
 from probsysid.posterior.diagnostics.advice import find_doubts
 from probsysid.posterior.posterior import Posterior
-from probsysid.smc import adaptive_substeps, ibis, pilot
+from probsysid.smc import adaptive_points, adaptive_substeps, ibis, pilot
 from probsysid.smc import checkpoint as disk
 from probsysid.smc.adaptive_substeps import MultilevelTarget, first_level
 from probsysid.smc.budget import Budget, BudgetSpent, MeteredTarget, in_words
@@ -62,7 +64,7 @@ def identify(
     noise: Mapping[str, AnyNoise] | None = None,
     initial: Mapping[str, Prior] | Sequence[Mapping[str, Prior]] | None = None,
     *,
-    solver: Solver = Solver(),
+    solver: Solver | ParticleFilter = Solver(),
     sampler: Sampler = Sampler(),
     method: Method = "sample",
     process_noise: Mapping[str, Prior] | None = None,
@@ -84,27 +86,28 @@ def identify(
         priors: a distribution from `probsysid.dist` for each parameter, or tuple of names; a number fixes it.
         noise: standard deviation of each output's noise, a number or a prior (by default a wide one); or `Noise(...)`.
         initial: of each physical component at the first sample: a number if it is known exactly, or a distribution.
-        solver, sampler: settings of the integration and of the sampling.
+        solver, sampler: settings of the integration (or a `ParticleFilter`) and of the sampling.
         method: `"sample"`, or `"map"` for a first answer within seconds: draws of the Laplace approximation.
         process_noise: white-noise forces by coordinate, d x^(n-1) = f dt + s dW: a prior or number for s, or `"auto"`.
         varies: parameters that differ between records, with a prior or a number for their spread, or `"separate"`.
-        unknown, drifts: kernels of unknown inputs and of parameters that change over time, such as `Matern(...)`.
+        unknown, drifts: kernels, such as `Matern(...)`, of unknown inputs and of parameters that change over time.  An
+            unknown input with an entry in `noise` is measured, an input or output of the record with NaN elsewhere.
         seed, progress: every random decision follows from the seed; whether to show a bar, on a terminal.
-        checkpoint: a file in which the run is saved every `checkpoint_seconds`, and from which it resumes.
-        notice: called after every range of samples with the state of the run and what the step did.
+        checkpoint: a file that is saved every `checkpoint_seconds`, and from which the run resumes.
+        notice: called after every range of samples with the state of the run and what it did.
         executor: what evaluates particles, such as `Threads(cores=2)`; by default all cores, or devices.
     """
     check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed, method)
-    records = checked_records(record)
-    given = process_noise or {}, varies or {}, LatentArguments(unknown or {}, drifts or {})
-    problem = problem_of(model, records, priors, noise, initial, *given, solver)
-    solver = solver.for_model(problem.model, process_noise=problem.disturbed)
-    options = _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice)
+    records = with_measured_inputs(checked_records(record), unknown, noise)
+    solver = solver_for(model, solver, noise, method)
+    latent = LatentArguments(unknown or {}, drifts or {})
+    problem = problem_of(model, records, priors, noise, initial, process_noise or {}, varies or {}, latent, solver)
+    solver = solver.for_problem(problem)
     with stop_on_signals():
         target = BatchTarget(problem, solver, records, sampler.particles, stoppable(executor or default_executor()))
         if method == "map":
-            return approximate(target, sampler, options.seed, progress)
-        return _sample(target, sampler, options)
+            return approximate(target, sampler, int(seed), progress)
+        return _sample(target, sampler, _RunOptions(int(seed), progress, checkpoint, checkpoint_seconds, notice))
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
         mark = problem_fingerprint(problem, solver, sampler, options.seed, numbers)
         run, history, error, explored = _run(target, sampler, options, _Checkpoint(path, mark), budget)
         found = None if error else assess(run, history, target, sampler, options.seed, budget, explored)
-        if sampler.recover and not (found and found.sampling.trusted):
+        if sampler.recover and not target.estimated and not (found and found.sampling.trusted):
             found = _recovered(found, run, history, target, sampler, options, budget)
         if found is None and not error:
             found = assess(finished(run, target), history, target, sampler, options.seed, budget)
@@ -151,8 +154,10 @@ def _sample(target: BatchTarget, sampler: Sampler, options: _RunOptions) -> Post
     if not found.sampling.trusted:
         warnings.warn(found.sampling.verdict, SamplingWarning, stacklevel=3)
     theta, weights = found.run.flat_theta, found.run.normalised_weights
-    given, adequate = solver.substeps != "auto", found.checks["check"].adequate
-    doubts = find_doubts(found.errors, problem, records, theta, weights, given, adequate)
+    doubts: list[str] = []
+    if not target.estimated:
+        given, adequate = solver.substeps != "auto", found.checks["check"].adequate
+        doubts = find_doubts(found.errors, problem, records, theta, weights, given, adequate)
     for sentence in doubts:
         warnings.warn(sentence, ModelWarning, stacklevel=3)
     seconds = clock.perf_counter() - began
@@ -281,6 +286,8 @@ def sample_all(
 
 def _temper_all(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
     """The whole record at once, followed by an adjustment of the number of substeps."""
+    if target.estimated:
+        return adaptive_points.temper_all(run, target, sampler)
     if not target.adaptive:
         return ibis.temper_all(run, target, sampler)
     run, step = ibis.temper_all(run, target.at(run.level), sampler)

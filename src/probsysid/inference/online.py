@@ -37,6 +37,7 @@ from probsysid._internal.plain_data import Codec, UnstorableError
 from probsysid._internal.validation import check_mapping, checked_path, checked_target, is_real
 from probsysid._internal.worker import BackgroundWorker
 from probsysid.inference.argument_checks import check_arguments
+from probsysid.inference.particle_filters import check_window, solver_for
 from probsysid.inference.posterior_from_run import posterior_from_run
 from probsysid.inference.problem_arguments import LatentArguments
 from probsysid.inference.run_fingerprint import problem_fingerprint
@@ -51,6 +52,7 @@ from probsysid.model.varying import Variation
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.default import default_executor
 from probsysid.parallel.executor import Executor
+from probsysid.particlefilter.settings import ParticleFilter
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.stored_setup import decode_setup, encode_setup
 from probsysid.smc import checkpoint as disk
@@ -121,7 +123,7 @@ class Identifier:
         dt: float,
         *,
         intersample: Word = "linear",
-        solver: Solver = Solver(),
+        solver: Solver | ParticleFilter = Solver(),
         sampler: Sampler = Sampler(),
         process_noise: Mapping[str, Prior] | None = None,
         varies: Mapping[str, Variation] | None = None,
@@ -132,6 +134,7 @@ class Identifier:
         window: int | None = None,
     ):
         check_arguments(model, priors, noise, process_noise, varies, solver, sampler, executor, seed)
+        solver = solver_for(model, solver, noise)
         check_mapping("noise", noise, "{'position': 0.1}")
         check_mapping("initial", initial, "{'x': 0.0, 'dx': 0.0}")
         if not is_real(dt) or not 0 < dt < float("inf"):
@@ -141,13 +144,16 @@ class Identifier:
         if sampler.path != "data":
             raise InputError("sampler: path is 'likelihood', which needs all data at once; online it must be 'data'.")
         for name in model.output_names:
-            if name not in noise:
+            if name not in noise and name not in model.law_names:
                 raise InputError(f"noise has no entry for {name!r}; online, give a number or a prior.")
         latent = LatentArguments(unknown or {}, drifts or {}).processes(model, priors, tuple(noise), solver)
         problem = Problem.make(model, priors, noise, [initial], process_noise, varies, latent)
-        solver = solver.for_model(problem.model, process_noise=problem.disturbed)
+        solver = solver.for_problem(problem)
+        check_window(solver, window)
         particles, executor = sampler.particles, executor or default_executor()
-        target = StreamTarget(problem, solver, particles, executor, GrowingRecord(model, float(dt), intersample))
+        target = StreamTarget(
+            problem, solver, particles, executor, GrowingRecord(problem.model, float(dt), intersample)
+        )
         run = ibis.start(target, sampler, int(seed), first_level(target))
         checked = None if window is None else Window.checked(window, target)
         self._begin(target, sampler, Snapshot(run, History(sampler.islands), None, 0.0, checked))

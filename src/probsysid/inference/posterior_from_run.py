@@ -2,6 +2,7 @@
 
 import time as clock
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +33,9 @@ def posterior_from_run(
     """The posterior at the present state of a run."""
     automatic = solver.substeps == "auto"
     solver = at_level(solver, run.level) if automatic else solver
+    if solver.particle_filter is not None:
+        points = solver.particle_filter
+        solver = replace(solver, particle_filter=replace(points, particles=points.points(run.level)))
     samples = sum(record.samples for record in records) or run.samples
     particles = int(run.normalised_weights.size)
     settings = RunSettings(

@@ -9,6 +9,7 @@ from probsysid.data.record import Record
 from probsysid.inference.argument_checks import checked_initials
 from probsysid.model.kernels import Kernel
 from probsysid.model.latent_processes import LatentProcesses
+from probsysid.model.laws import check_support
 from probsysid.model.model import Model
 from probsysid.model.noise import AnyNoise, check_records, with_levels
 from probsysid.model.priors import Prior, Priors
@@ -46,6 +47,21 @@ class LatentArguments(NamedTuple):
         return found
 
 
+def with_measured_inputs(
+    records: tuple[Record, ...], unknown: Mapping[str, Kernel] | None, noise: Mapping[str, AnyNoise] | None
+) -> tuple[Record, ...]:
+    """Records whose unknown inputs that have a noise are outputs too: they are measured, with that noise."""
+    names = [name for name in unknown or {} if name in (noise or {})]
+
+    def measured(record: Record) -> Record:
+        new = [name for name in names if name in record.inputs and name not in record.outputs]
+        values = record.input_at(record.time)
+        found = {name: values[:, record.input_names.index(name)] for name in new}
+        return record.replace(outputs={**record.outputs, **found}) if new else record
+
+    return tuple(map(measured, records))
+
+
 def problem_of(
     model: Model,
     records: tuple[Record, ...],
@@ -68,8 +84,10 @@ def problem_of(
             raise InputError(
                 f"the record has none of the model's outputs ({', '.join(model.output_names)}); it has: {known}."
             )
-    levels = with_levels(noise or {}, joined.output_names, records)
+    levels = with_levels(noise or {}, [name for name in joined.output_names if name not in joined.law_names], records)
     check_records(levels, records)
+    for index, record in enumerate(records):
+        check_support(joined, record.outputs, record.time, f" of record {index}" if len(records) > 1 else "")
     initials = checked_initials(initial, len(records))
     forces = with_default_priors(model, priors, records, process_noise)
     return Problem.make(model, priors, levels, initials, forces, varies, latent)

@@ -7,6 +7,7 @@ import numpy as np
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.validation import check_mapping
+from probsysid.model.laws import check_support
 from probsysid.model.noise import check_data
 from probsysid.model.problem import Problem
 
@@ -22,6 +23,7 @@ def checked_samples(
     for name in model.output_names:
         fresh_outputs.setdefault(name, np.full(count, np.nan))
     check_data(problem.noise, fresh_outputs, " of the new ones")
+    check_support(model, fresh_outputs, where=" of the new ones")
     return count, {**fresh_inputs, **{f"output:{name}": values for name, values in fresh_outputs.items()}}
 
 

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpyro.distributions as dist
+from jaxtyping import Float
 from numpyro.distributions import constraints
 
 from probsysid._internal.statistics import weighted_moments
+from probsysid.model.kernels import RandomWalk
 from probsysid.model.noise import Noise
 from probsysid.model.problem import Problem
 from probsysid.posterior.posterior import Posterior
@@ -26,17 +28,24 @@ DRAWS = 2000
 Moments = tuple[float, float]
 
 
-def widened(posterior: Posterior, problem: Problem, keep: float, states: Mapping[str, Moments]) -> dict[str, Any]:
+def widened(
+    posterior: Posterior,
+    problem: Problem,
+    keep: float,
+    states: Mapping[str, Moments],
+    latent: Mapping[str, Moments] | None = None,
+) -> dict[str, Any]:
     """Arguments `priors`, `noise`, `initial` and `process_noise` for what comes next.
 
     `problem` has the priors as they were before any new start: those of the posterior's own segment may hold what was
-    known then.
+    known then.  `latent` has the components of unknown inputs and drifts at the end; kernels stay as they were given.
     """
+    columns = posterior.columns | _walked(posterior, problem, latent or {})
     found = {
-        name: _of_one(prior, posterior.columns[str(name)], posterior.weights, keep)
-        if isinstance(name, str) and name in posterior.columns and isinstance(prior, dist.Distribution)
+        name: _of_one(prior, columns[str(name)], posterior.weights, keep)
+        if isinstance(name, str) and name in columns and isinstance(prior, dist.Distribution)
         else prior
-        for name, prior in problem.priors.items()
+        for name, prior in problem.given_priors.items()
     }
     noise = {name: _noise(name, given, posterior, keep) for name, given in problem.noise.items()}
     forces = {
@@ -47,6 +56,24 @@ def widened(posterior: Posterior, problem: Problem, keep: float, states: Mapping
     }
     initial = {name: dist.Normal(mean, max(sd, 1e-12)) for name, (mean, sd) in states.items()}
     return {"priors": found, "noise": noise, "initial": initial, "process_noise": forces or None}
+
+
+def _walked(
+    posterior: Posterior, problem: Problem, latent: Mapping[str, Moments]
+) -> dict[str, Float[np.ndarray, " particle"]]:
+    """Parameters that walk at random start again from where they have come to."""
+    found = {}
+    for process in problem.latent.processes:
+        name, component = process.name, process.components[0] if process.components else ""
+        if (
+            process.drift
+            and isinstance(process.kernel, RandomWalk)
+            and {name, component} <= {*posterior.columns, *latent}
+        ):
+            mean, sd = latent[component]
+            walk = mean + sd * np.random.default_rng(0).standard_normal(len(posterior.weights))
+            found[name] = posterior.columns[name] * np.exp(walk) if process.relative else posterior.columns[name] + walk
+    return found
 
 
 def _noise(name: str, given: Any, posterior: Posterior, keep: float) -> Any:

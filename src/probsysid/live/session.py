@@ -18,7 +18,7 @@ from probsysid._internal.errors import InputError
 from probsysid._internal.files import locked
 from probsysid._internal.validation import is_real
 from probsysid.data.intersample import Word
-from probsysid.data.readers import Channel
+from probsysid.inference.problem_arguments import LatentArguments
 from probsysid.live.alignment import Alignment, Gaps
 from probsysid.live.channels import Channels
 from probsysid.live.engine import Engine, Results
@@ -28,6 +28,7 @@ from probsysid.live.journal import Journal
 from probsysid.live.messages import Item, Message
 from probsysid.live.settings import LiveOptions
 from probsysid.live.track import Alarm, Track
+from probsysid.model.kernels import Kernel
 from probsysid.model.model import Model
 from probsysid.model.noise import AnyNoise
 from probsysid.model.priors import Prior, Priors
@@ -62,7 +63,8 @@ class Session:
         alignment = Alignment(
             dt, inputs, gaps, max(1, round(options.patience / dt)), (intersample == "linear",) * inputs
         )
-        tracks = [Track(n, a, options, lambda k: self.engine.time_of(k)) for n, a in candidates.items()]
+        columns = channels.names
+        tracks = [Track(n, a, options, lambda k: self.engine.time_of(k), columns) for n, a in candidates.items()]
         self._closing = ExitStack()
         journal = None
         if folder is not None:
@@ -136,8 +138,8 @@ class Live:
     """A posterior that follows a stream in the background, with a watch for changes and, if wanted, a page.
 
     Args:
-        model, priors, noise, initial, dt, intersample, solver, sampler, process_noise, seed, window: as for
-            `Identifier`.
+        model, priors, noise, initial, dt, intersample, solver, sampler, process_noise, unknown, drifts, seed, window:
+            as for `Identifier`.  An unknown input with an entry in `noise` is an output of the stream.
         folder: for the journal of all samples, checkpoints and results; without one nothing is kept.
         resume: go on with the run in the folder.
         options: `LiveOptions`: blocks, gaps, false alarms.
@@ -158,6 +160,8 @@ class Live:
         solver: Solver = Solver(),
         sampler: Sampler = Sampler(),
         process_noise: Mapping[str, Prior] | None = None,
+        unknown: Mapping[str, Kernel] | None = None,
+        drifts: Mapping[str, Kernel] | None = None,
         seed: int = 0,
         window: int | None = None,
         folder: str | Path | None = None,
@@ -170,10 +174,12 @@ class Live:
         if not is_real(dt) or not 0 < dt < float("inf"):
             raise InputError(f"dt is {dt!r}; it must be a positive number of seconds.")
         given = {"model": model, "priors": priors, "noise": noise, "initial": initial, "process_noise": process_noise}
+        given |= {"unknown": unknown, "drifts": drifts}
         grid = {"dt": dt, "intersample": intersample}
         arguments = {**given, **grid, "solver": solver, "sampler": sampler, "seed": seed, "window": window}
-        inputs = {name: Channel(name) for name in model.input_names}
-        channels = Channels(inputs, {name: Channel(name) for name in model.output_names}, "t")
+        latent = LatentArguments(unknown or {}, drifts or {}).processes(model, priors, tuple(noise), solver)
+        joined = latent.joined(model)
+        channels = Channels.plain(joined.input_names, joined.output_names)
         self._session = Session(
             {model.name or "model": arguments},
             channels,

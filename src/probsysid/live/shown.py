@@ -45,11 +45,10 @@ def number_columns(tracks: Sequence[Track]) -> tuple[str, ...]:
 
 def sample_rows(track: Track, rows: Rows, position: int) -> Float[np.ndarray, "sample column"]:
     """Samples from a position on, with what was predicted for them."""
-    model, inputs = track.model, len(track.model.input_names)
-    outputs = len(model.output_names)
+    model, outputs = track.model, len(track.model.output_names)
     found = np.full((len(rows.time), len(sample_columns(track))), np.nan)
     found[:, 0] = rows.time
-    found[:, 1 : 1 + 5 * outputs : 5] = rows.values[:, inputs:]
+    found[:, 1 : 1 + 5 * outputs : 5] = np.column_stack(list(track.named(rows.values, model.output_names).values()))
     for seen in track.seen:
         part = slice(seen.first - position, seen.first - position + len(seen.mean))
         if part.start < 0 or part.stop > len(found):

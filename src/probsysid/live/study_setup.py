@@ -82,24 +82,28 @@ def live_study(
         "encoding": section.encoding,
         "skip": section.skip_lines,
     }
-    return LiveStudy(study.title or path.stem, _channels(section), interval, options, arguments)
+    return LiveStudy(study.title or path.stem, _channels(section, study), interval, options, arguments)
 
 
 def _arguments(made: CandidateModel) -> dict[str, Any]:
     """What a model gives an `Identifier`."""
     problem = made.problem
     return {
-        "model": made.model,
-        "priors": problem.priors,
+        "model": problem.given_model,
+        "priors": problem.given_priors,
         "noise": problem.noise,
         "initial": problem.initials[0],
         "process_noise": problem.process_noise or None,
+        "unknown": problem.latent.unknown or None,
+        "drifts": problem.latent.drifts or None,
     }
 
 
-def _channels(section: DataSection) -> Channels:
-    inputs = {name: Channel(**dict(item)) for name, item in section.inputs.items()}
-    outputs = {name: Channel(**dict(item)) for name, item in section.outputs.items()}
+def _channels(section: DataSection, study: Study) -> Channels:
+    """Unknown inputs that are measured come as outputs, the others do not come."""
+    measured = {name: item for name, item in section.inputs.items() if name in study.measured_inputs}
+    inputs = {name: Channel(**dict(item)) for name, item in section.inputs.items() if name not in study.unknown}
+    outputs = {name: Channel(**dict(item)) for name, item in {**section.outputs, **measured}.items()}
     time = None if section.time is None else str(section.time)
     return Channels(inputs, outputs, time, SECONDS[section.time_unit])
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,21 +79,32 @@ class Alarm(NamedTuple):
 class Track:
     """One model on the stream.
 
-    `arguments` are those of `Identifier`; `time_of` gives a sample of the present segment its time.
+    `arguments` are those of `Identifier`; `time_of` gives a sample of the present segment its time, `columns` are the
+    channels of the rows, those of the model if not given.
     """
 
-    def __init__(self, name: str, arguments: Mapping[str, Any], options: LiveOptions, time_of: Callable[[int], float]):
+    def __init__(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        options: LiveOptions,
+        time_of: Callable[[int], float],
+        columns: Sequence[str] | None = None,
+    ):
         self.name = name
         self.arguments = dict(arguments)
         self.options = options
-        self.model: Model = self.arguments["model"]
         self.failure = ""
         self.segment = 0
         self.past_evidence = 0.0
         self.seen: list[Seen] = []
         self._time_of = time_of
-        self._begin(Identifier(**self.arguments))
-        self._given = self.identifier.problem
+        identifier = Identifier(**self.arguments)
+        self._given = identifier.problem
+        self.model: Model = self._given.model
+        """With a coordinate for each unknown input and drift."""
+        self.columns = tuple(columns or (*self.model.input_names, *self.model.output_names))
+        self._begin(identifier)
 
     def _begin(self, identifier: Identifier) -> None:
         self.identifier = identifier
@@ -113,20 +124,20 @@ class Track:
     # Samples
 
     def update(self, rows: np.ndarray) -> Alarm | None:
-        """Process consecutive samples: inputs, then outputs.  A model whose particles are lost stays behind."""
+        """Process consecutive samples.  A model whose particles are lost stays behind."""
         if self.failure:
             return None
-        names, count = self.model.input_names, len(self.model.input_names)
         self.seen, self._raised, self._found = [], None, None
         try:
-            self._update(
-                {name: rows[:, j] for j, name in enumerate(names)},
-                {name: rows[:, count + j] for j, name in enumerate(self.model.output_names)},
-            )
+            self._update(self.named(rows, self.model.input_names), self.named(rows, self.model.output_names))
         except (SamplingError, InputError) as error:
             self.failure = str(error)
             return None
         return self._found
+
+    def named(self, rows: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """Columns of rows by channel."""
+        return {name: rows[:, self.columns.index(name)] for name in names}
 
     def _update(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
         with suppress(KeyboardInterrupt):  # raised when all is done; the engine is told to stop by its own way
@@ -221,7 +232,7 @@ class Track:
         if not self.identifier.samples or self.failure:
             return {}
         spread = np.std(np.array(self._recent), axis=0) if len(self._recent) > 1 else None
-        names = self.model.physical_names
+        names = self._given.given_model.physical_names
         states = {}
         for j, name in enumerate(names):
             mean, sd = self.last_state.get(name, (0.0, 1.0))
@@ -230,7 +241,7 @@ class Track:
             elif spread is not None:
                 sd = float(np.hypot(3 * sd, 0.1 * spread[j]))
             states[name] = (mean, sd)
-        found = widened(self.identifier.posterior, self._given, keep, states)
+        found = widened(self.identifier.posterior, self._given, keep, states, self.last_state)
         return {key: None if value is None else _encoded(value) for key, value in found.items()}
 
     def restart(self, stored: Mapping[str, Any]) -> None:
@@ -294,7 +305,7 @@ class Track:
         """Go on from a checkpoint of the present segment; how many of its samples it holds."""
         if not path.exists():
             return 0
-        self._begin(Identifier.load(path, model=self.model))
+        self._begin(Identifier.load(path, model=self.arguments["model"]))
         return self.identifier.samples
 
 

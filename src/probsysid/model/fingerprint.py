@@ -67,7 +67,20 @@ def model_program(model: Model) -> str:
     dynamics = jax.make_jaxpr(model.highest_derivatives)(physical, inputs, parameters)
     outputs = jax.make_jaxpr(model.measured)(physical, highest, inputs, parameters)
     constants = fingerprint(dynamics.consts, outputs.consts)
+    if model.needs_particle_filter:
+        constants += _stochastic_program(model, physical, highest, inputs, parameters)
     return f"{dict(model.coordinates)}\n{dynamics}\n{outputs}\n{constants}"
+
+
+def _stochastic_program(model: Model, *arguments: Any) -> str:
+    """The densities of outputs that are distributions, and the diffusion, as a program."""
+
+    def program(physical: Any, highest: Any, inputs: Any, parameters: Any, value: Any) -> Any:
+        densities = [law.log_prob(value) for law in model.laws_at(physical, highest, inputs, parameters).values()]
+        return densities, model.diffusion_columns(physical, inputs, parameters)
+
+    found = jax.make_jaxpr(program)(*arguments, jax.ShapeDtypeStruct((), float))
+    return f"\n{model.wiener_names}\n{found}\n{fingerprint(found.consts)}"
 
 
 def fingerprint(*parts: Any) -> str:

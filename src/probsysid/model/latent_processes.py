@@ -186,6 +186,7 @@ def _joined(model: Model, processes: tuple[LatentProcess, ...], measured: tuple[
         shapes=model.shapes,
         units={**model.units, **units},
         name=model.name,
+        diffusion=None if model.diffusion is None else functions.diffusion,
     )
 
 
@@ -211,6 +212,11 @@ class JoinedFunctions:
         return dict(self.model.outputs(own, *self._given(values, u, p))) | {
             name: values[name] for name in self.measured
         }
+
+    def diffusion(self, s: Any, u: Any, p: Any) -> dict[str, Any]:
+        assert self.model.diffusion is not None
+        values, own = self._values(s, p), self._own(s, self.model.physical_names)
+        return dict(self.model.diffusion(own, *self._given(values, u, p)))
 
     def _values(self, s: Any, p: Any) -> dict[str, Any]:
         return {process.name: process.value(s, p) for process in self.processes}

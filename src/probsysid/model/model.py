@@ -29,6 +29,7 @@ from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.notebook import html
 from probsysid._internal.validation import check_mapping
+from probsysid.model import laws
 from probsysid.model.components import derivative_name
 from probsysid.model.namespaces import Namespace, RecordingNamespace, used_names
 from probsysid.model.sparsity import SparsityPattern, sparsity_pattern
@@ -52,8 +53,13 @@ class Model:
         shapes: shapes of parameters that are not plain numbers, e.g. `{"weights": (3,)}`.
         units: units of parameters, inputs, outputs or coordinates by name, for tables and plots.
         name: the model's name in reports.
+        diffusion: `diffusion(s, u, p)` returns, by coordinate, the factor of a Wiener process in the equation of its
+            highest physical derivative, d x^(n-1) = f dt + g dW, which may depend on the state; or several by name,
+            `{"x": {"birth": ..., "death": ...}}`, of which coordinates that name the same one share it.
 
-    The names of parameters and inputs are found by calling the functions with abstract values.
+    Outputs may be distributions, `{"count": dist.Poisson(s.x)}`.  A model with these or with a diffusion is identified
+    with particle filters (`ParticleFilter`).  The names of parameters and inputs are found by calling the functions
+    with abstract values.
     """
 
     coordinates: Mapping[str, int]
@@ -62,9 +68,14 @@ class Model:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     name: str = "model"
+    diffusion: ModelFunction | None = None
     parameter_names: tuple[str, ...] = field(init=False)
     input_names: tuple[str, ...] = field(init=False)
     output_names: tuple[str, ...] = field(init=False)
+    law_names: tuple[str, ...] = field(init=False)
+    """Outputs that are distributions."""
+    wiener_names: tuple[str, ...] = field(init=False)
+    """Wiener processes of the diffusion."""
 
     def __post_init__(self) -> None:
         check_jax()
@@ -81,12 +92,18 @@ class Model:
         used_u: list[str] = []
         dynamics = self._probe("dynamics", used_u, used_p)
         _check_keys("dynamics", dynamics, tuple(self.coordinates))
-        outputs = self._probe("outputs", used_u, used_p)
+        found_laws: list[str] = []
+        outputs = self._probe("outputs", used_u, used_p, found_laws)
+        if self.diffusion is not None:
+            _check_callable("diffusion", self.diffusion)
+        wieners = {} if self.diffusion is None else self._probe("diffusion", used_u, used_p)
         if not outputs:
             raise InputError("outputs returned no output; return at least one, such as {'position': s.x}.")
         object.__setattr__(self, "parameter_names", tuple(used_p))
         object.__setattr__(self, "input_names", tuple(used_u))
         object.__setattr__(self, "output_names", tuple(outputs))
+        object.__setattr__(self, "law_names", tuple(found_laws))
+        object.__setattr__(self, "wiener_names", tuple(wieners))
 
     # Names
 
@@ -123,6 +140,36 @@ class Model:
         """The outputs at one point, in the order of `output_names`."""
         return self._evaluate(self._outputs_program, (*physical, *highest), inputs, parameters)
 
+    def laws_at(
+        self,
+        physical: Sequence[Scalar],
+        highest: Sequence[Scalar],
+        inputs: Sequence[Scalar],
+        parameters: Mapping[str, Scalar],
+    ) -> dict[str, Any]:
+        """The outputs that are distributions, at one point."""
+        state = dict(zip((*self.physical_names, *self.highest_names), (*physical, *highest), strict=True))
+        assert self.outputs is not None
+        values = self.outputs(Namespace("state", state), self._inputs(inputs), Namespace("parameter", parameters))
+        return {name: values[name] for name in self.law_names}
+
+    def diffusion_columns(
+        self, physical: Sequence[Scalar], inputs: Sequence[Scalar], parameters: Mapping[str, Scalar]
+    ) -> laws.Columns:
+        """The factors of each Wiener process at one point, by the coordinates that it pushes."""
+        if self.diffusion is None:
+            return {}
+        s = Namespace("state", dict(zip(self.physical_names, physical, strict=True)))
+        return laws.columns_of(
+            self.diffusion(s, self._inputs(inputs), Namespace("parameter", parameters)), tuple(self.coordinates)
+        )
+
+    @property
+    def needs_particle_filter(self) -> bool:
+        """Whether its likelihood is not Gaussian sample by sample: noise that depends on the state, or outputs that are
+        distributions."""
+        return self.diffusion is not None or bool(self.law_names)
+
     def _derivatives(
         self, state: Sequence[Scalar], inputs: Sequence[Scalar], parameters: Mapping[str, Scalar]
     ) -> list[Scalar]:
@@ -136,7 +183,7 @@ class Model:
         s = Namespace("state", dict(zip((*self.physical_names, *self.highest_names), state, strict=True)))
         assert self.outputs is not None
         values = self.outputs(s, self._inputs(inputs), Namespace("parameter", parameters))
-        return [jnp.asarray(values[name], dtype=float) for name in self.output_names]
+        return [jnp.asarray(laws.mean_of(values[name]), dtype=float) for name in self.output_names]
 
     def _evaluate(
         self, program: ClosedJaxpr, state: Sequence[Scalar], inputs: Sequence[Scalar], parameters: Mapping[str, Scalar]
@@ -237,10 +284,13 @@ class Model:
     def _abstract_parameters(self) -> dict[str, jax.ShapeDtypeStruct]:
         return {p: jax.ShapeDtypeStruct(self.shapes.get(p, ()), float) for p in self.parameter_names}
 
-    def _probe(self, which: str, used_inputs: list[str], used_parameters: list[str]) -> dict[str, jax.ShapeDtypeStruct]:
-        """The shape of each entry that `dynamics` or `outputs` returns; the names it uses are added to the lists."""
+    def _probe(
+        self, which: str, used_inputs: list[str], used_parameters: list[str], found_laws: list[str] | None = None
+    ) -> dict[str, jax.ShapeDtypeStruct]:
+        """The shape of each entry that a model function returns; the names it uses, and of outputs those that are
+        distributions, are added to the lists."""
         function = getattr(self, which)
-        names = self.physical_names if which == "dynamics" else (*self.physical_names, *self.highest_names)
+        names = (*self.physical_names, *self.highest_names) if which == "outputs" else self.physical_names
         keys: list[str] = []  # in the order of the user's dictionary: JAX sorts dictionaries by key
 
         def call(number: Any) -> dict[str, Any]:
@@ -256,8 +306,12 @@ class Model:
                 )
             used_inputs.extend(name for name in used_names(u) if name not in used_inputs)
             used_parameters.extend(name for name in used_names(p) if name not in used_parameters)
+            if which == "diffusion":
+                values = {process: 0.0 for process in laws.columns_of(values, tuple(self.coordinates))}
+            elif found_laws is not None:
+                found_laws.extend(laws.law_names(values))
             keys.extend(str(key) for key in values)
-            return {str(key): _as_number(which, key, value) for key, value in values.items()}
+            return {str(key): _as_number(which, key, laws.mean_of(value)) for key, value in values.items()}
 
         try:
             shapes = jax.eval_shape(call, jax.ShapeDtypeStruct((), float))

@@ -18,3 +18,7 @@ class Particle(NamedTuple):
     initial_sd: list[Scalar]
     process_noise: list[Scalar | None] | None = None
     """White-noise force on each coordinate: s of d x^(n-1) = f dt + s dW, None where there is none."""
+    diffusion: list[Scalar] | None = None
+    """Of the solver's prior by coordinate, its square root, where it is a quantity."""
+    seed: list[Scalar] | None = None
+    """Of what is drawn for the particle, for filters that draw random numbers; None for others."""

@@ -21,6 +21,9 @@ from probsysid.model.particle import Particle
 from probsysid.model.priors import Prior, Priors
 from probsysid.model.varying import Variation, VaryingParameter, check_variations, record_value
 
+DIFFUSION = "solver.diffusion"
+"""Name of the diffusion of the solver's prior, where it is a quantity."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -52,8 +55,15 @@ class Problem:
     ) -> "Problem":
         """Check every name and kind before anything compiles; the model is given without its latent processes."""
         process_noise = dict(process_noise or {})
-        _check_priors(model, priors)
+        _check_priors(model, {name: prior for name, prior in priors.items() if not _of_diffusion(name)})
+        _check_diffusion(latent.joined(model), priors)
         joined = latent.joined(model)
+        for name in joined.law_names:
+            if name in noise:
+                raise InputError(
+                    f"noise names {name!r}, which the {model.name} gives as a distribution, its noise included; leave "
+                    "it out of noise."
+                )
         noise = checked_noise(noise, joined.output_names)
         _check_forces(process_noise, tuple(model.coordinates))
         check_variations(model, priors, varies or {})
@@ -82,6 +92,14 @@ class Problem:
         return {
             name: prior for name, prior in dict[Any, Any](self.priors).items() if name not in self.latent.quantities
         }
+
+    @property
+    def diffusion_names(self) -> tuple[str, ...] | None:
+        """The quantity that is the solver's diffusion of each coordinate; None where it is not a quantity."""
+        if not any(map(_of_diffusion, self.priors)):
+            return None
+        own = {name: f"{DIFFUSION}.{name}" for name in self.model.coordinates}
+        return tuple(each if each in self.priors else DIFFUSION for each in own.values())
 
     @property
     def disturbed(self) -> bool:
@@ -146,6 +164,7 @@ class Problem:
             initial=tuple(self.initial_name(record, name) for name in self.given_model.physical_names),
             process_noise=self._process_noise_names,
             latent=self.latent.processes,
+            diffusion=self.diffusion_names,
         )
 
     @property
@@ -183,6 +202,7 @@ class QuantityRoles:
     latent: tuple[LatentProcess, ...] = ()
     """Their coordinates follow those of the model; their first values are not quantities, but part of the filter's
     state."""
+    diffusion: tuple[str, ...] | None = None
 
     def particle(self, values: Mapping[str, Scalar]) -> Particle:
         starts = [sd for process in self.latent for sd in process.start(values)]
@@ -195,6 +215,7 @@ class QuantityRoles:
             process_noise=None
             if self.process_noise is None
             else [None if name is None else values[name] for name in self.process_noise] + levels,
+            diffusion=None if self.diffusion is None else [values[name] for name in self.diffusion],
         )
 
 
@@ -212,6 +233,25 @@ def _check_priors(model: Model, priors: Priors) -> None:
                 f"the prior of {name!r} is {prior!r}; it must be a distribution from probsysid.dist, such as "
                 "dist.LogNormal(0, 1), or a finite number to fix it."
             )
+
+
+def _of_diffusion(name: Any) -> bool:
+    return isinstance(name, str) and (name == DIFFUSION or name.startswith(f"{DIFFUSION}."))
+
+
+def _check_diffusion(model: Model, priors: Priors) -> None:
+    """One for all coordinates, or one for each."""
+    given = {str(name): prior for name, prior in dict[Any, Any](priors).items() if _of_diffusion(name)}
+    each = [f"{DIFFUSION}.{name}" for name in model.coordinates]
+    for name, prior in given.items():
+        if name != DIFFUSION and name not in each:
+            raise InputError(f"priors names {name!r}; known are: {', '.join([DIFFUSION, *each])}.")
+        check_positive(repr(name), prior, name)
+    missing = [name for name in each if name not in given]
+    if given and missing and DIFFUSION not in given:
+        raise InputError(f"priors has no {missing[0]!r}; give one for every coordinate, or {DIFFUSION!r} for all.")
+    if DIFFUSION in given and len(given) > len(each):
+        raise InputError(f"priors has {DIFFUSION!r} and one for every coordinate besides; leave one of them out.")
 
 
 def _check_forces(given: Mapping[str, Prior], known: Sequence[str]) -> None:

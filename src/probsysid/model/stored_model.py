@@ -23,6 +23,8 @@ def encode_model(model: Model) -> dict[str, Any]:
         "inputs": list(model.input_names),
         "outputs": list(model.output_names),
     }
+    if model.needs_particle_filter:
+        return {**names, "left_out": "a diffusion, and outputs that are distributions, are not stored"}
     written = equations_of(model)
     if written is not None:
         texts = {

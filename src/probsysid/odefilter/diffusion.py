@@ -169,6 +169,21 @@ class Fixed:
         return memory, scale**2
 
 
+@dataclass(frozen=True)
+class Given:
+    """A diffusion that is handed in: a quantity of the problem, `solver.diffusion`, or another filter's estimate."""
+
+    @property
+    def coupled(self) -> bool:
+        return False
+
+    def start(self, guess: Scalar) -> list[Scalar]:
+        return [guess]
+
+    def update(self, memory: list[Scalar], residual: Scalar, unit: UnitVariance, coordinate: Index) -> Estimate:
+        return memory, memory[0]
+
+
 LARGEST_BY_DATA = 2.0
 """How many times larger than without data a residual may be that calibrates the diffusion.
 

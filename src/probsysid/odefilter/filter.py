@@ -21,6 +21,7 @@ from probsysid.model.model import Model
 from probsysid.model.noise import NoiseValues
 from probsysid.model.particle import Particle
 from probsysid.odefilter.continuous_discrete import LEGENDRE, ContinuousDiscreteEKF
+from probsysid.odefilter.data_given_ode import DataGivenODE
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
@@ -52,7 +53,7 @@ the newest, and the newest energy: a sweep over all data needs nothing else."""
 
 
 class SampleFilter(Protocol):
-    """What is asked of a filter for one particle: `ODEFilter`, or `RungeKuttaFilter`.  A state is any tree."""
+    """What is asked of a filter for one particle: `ODEFilter` or `RungeKuttaFilter`, say.  A state is any tree."""
 
     def __hash__(self) -> int: ...
 
@@ -195,7 +196,8 @@ class VectorisedFilter:
         """One interval and its data; returns the energy, or the whitened error of the watched output.  A second array
         of results would cost the loop its vectorisation."""
         state = self.ode_filter.interval(state, particle, sample)
-        if any(isinstance(noise, NoiseValues) for noise in particle.noise):
+        costly = getattr(self.ode_filter, "costly_scores", False)
+        if costly or any(isinstance(noise, NoiseValues) for noise in particle.noise):
             return self._observe_alone(state, particle, sample, watched)
         state, result, innovations = self.ode_filter.observe(state, particle, sample)
         for output, innovation in enumerate(innovations):
@@ -330,6 +332,11 @@ def filter_for(ode_filter: SampleFilter, executor: Executor, rows: int | None = 
 
 def working_set(ode_filter: SampleFilter) -> int:
     """Numbers per particle that a step works on: the predicted factor, or the state where there is none."""
+    if isinstance(ode_filter, DataGivenODE):
+        return working_set(ode_filter.alone) + working_set(ode_filter.joint)
+    own = getattr(ode_filter, "working_set", None)
+    if own is not None:
+        return int(own)
     if isinstance(ode_filter, ODEFilter):
         return len(ode_filter.free) * (len(ode_filter.free) + ode_filter.layout.size)
     size = sum(ode_filter.model.orders)

@@ -27,6 +27,8 @@ class IntervalData(NamedTuple):
     """Scales of the previous interval over those of this one; None if all intervals are equal."""
     count: Any = None  # not Numbers | None: a tuple has a method of this name, of another type
     """Number of steps of the interval if `grid` and `unit` are padded; None if they are not."""
+    index: Any = None
+    """Numbers of the record and of the sample in it, for filters that draw random numbers; None for others."""
 
     @property
     def share(self) -> Scalar:

@@ -33,7 +33,7 @@ from probsysid.model.model import Model
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern
 from probsysid.odefilter.coloured_noise import coloured
-from probsysid.odefilter.diffusion import Diffusion, Fixed
+from probsysid.odefilter.diffusion import Diffusion, Fixed, Given
 from probsysid.odefilter.filter_state import FilterState, Rows, Values
 from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
@@ -60,6 +60,15 @@ class Prediction(NamedTuple):
     mean: Values
     data_part: Values
     """None where it is not tracked."""
+
+
+class LinearisedODE(NamedTuple):
+    """The vector field at a step as the filter sees it: affine."""
+
+    mean: Values
+    """The predicted mean of all components, to which the values belong."""
+    values: Values
+    jacobian: Rows
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,8 @@ class ODEFilter(ABC):
 
         A restart computes all other components from the physical ones, and so leaves nothing to subtract.
         """
-        return self.joint and not self.restarts and bool(self._others) and not isinstance(self.diffusion, Fixed)
+        known = isinstance(self.diffusion, Fixed | Given)
+        return self.joint and not self.restarts and bool(self._others) and not known
 
     # Initialisation
 
@@ -160,7 +170,7 @@ class ODEFilter(ABC):
         self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Numbers, unit: Numbers
     ) -> FilterState:
         """One integration step, and the process noise of that time."""
-        state = self._integrate(state, particle, sample, inputs, unit)
+        state, _, _ = self._integrate(state, particle, sample, inputs, unit)
         return state if particle.process_noise is None else self._disturb(state, particle, sample)
 
     def advance_traced(
@@ -168,7 +178,7 @@ class ODEFilter(ABC):
     ) -> tuple[FilterState, tuple[PyTree, ...] | None]:
         """As `advance`; with process noise also what the smoother needs to go back: moments before the noise, its
         factor, and mean and rows of the prediction."""
-        integrated = self._integrate(state, particle, sample, inputs, unit)
+        integrated, _, _ = self._integrate(state, particle, sample, inputs, unit)
         if particle.process_noise is None:
             return integrated, None
         noise = self._disturbance(integrated, particle, sample)
@@ -176,9 +186,16 @@ class ODEFilter(ABC):
         return self._disturb(integrated, particle, sample), steps
 
     def _integrate(
-        self, state: FilterState, particle: Particle, sample: IntervalData, inputs: Numbers, unit: Numbers
-    ) -> FilterState:
-        """One integration step: predict, linearise, calibrate the diffusion, condition on the ODE.
+        self,
+        state: FilterState,
+        particle: Particle,
+        sample: IntervalData,
+        inputs: Numbers,
+        unit: Numbers,
+        along: LinearisedODE | None = None,
+    ) -> tuple[FilterState, LinearisedODE, Rows]:
+        """One integration step: predict, linearise, calibrate the diffusion, condition on the ODE.  Also returns the
+        linearised ODE, which is `along` if that is given, and the rows of the prediction.
 
         Data that contradict the model move the state at every sample.  A change of the physical components takes the
         filter to another solution of the ODE, whose integration error is no larger for it; but it also moves the higher
@@ -192,13 +209,16 @@ class ODEFilter(ABC):
         """
         scales = sample.scales
         predicted = Prediction(self._predict_mean(state), self._predict_data_part(state))
-        values, jacobian = self._linearise(particle, predicted.mean, inputs, scales)
+        if along is None:
+            values, jacobian = self._linearise(particle, predicted.mean, inputs, scales)
+        else:
+            values, jacobian = self._values_along(along, predicted.mean), along.jacobian
         memory, variance = self._calibrate(state, sample, predicted, values, jacobian, unit)
         if particle.process_noise is not None:
             variance = above_rounding(self.layout, state, variance)
         rows = self._rows(state, particle, sample, variance, jacobian)
         factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
-        iterations = self.linearisation.iterations
+        iterations = self.linearisation.iterations if along is None else 0
         for k in range(iterations):
             values, jacobian = self._relinearise(particle, predicted.mean, mean, inputs, scales)
             if k == iterations - 1:
@@ -207,7 +227,8 @@ class ODEFilter(ABC):
                     variance = above_rounding(self.layout, state, variance)
             rows = self._rows(state, particle, sample, variance, jacobian)
             factor, mean, data_part = self._condition_on_ode(rows, predicted, values, jacobian, scales)
-        return self._updated(factor, mean, jacobian, memory, variance, data_part)
+        state = self._updated(factor, mean, jacobian, memory, variance, data_part)
+        return state, LinearisedODE(predicted.mean, values, jacobian), rows
 
     def _rows(
         self, state: FilterState, particle: Particle, sample: IntervalData, variance: Values, jacobian: Rows
@@ -249,6 +270,15 @@ class ODEFilter(ABC):
         Where a step is long, the predicted mean may be so far off that the Jacobian there has little to do with the
         motion.
         """
+
+    @abstractmethod
+    def _values_along(self, along: LinearisedODE, mean: Values) -> Values:
+        """Of a vector field that was linearised elsewhere, at this mean."""
+
+    @abstractmethod
+    def _residual_energy(self, rows: Rows, ode: LinearisedODE, scales: Numbers) -> Scalar:
+        """Minus the log density of the ODE residual being zero, given the rows of the prediction; up to a constant, in
+        scaled units."""
 
     @abstractmethod
     def _calibrate(

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from probsysid._internal.errors import InputError, did_you_mean
 from probsysid._internal.jax_setup import check_jax
 from probsysid._internal.validation import check_algorithm, choose, is_real, is_whole
 from probsysid.model.model import Model
+from probsysid.model.problem import Problem
 from probsysid.odefilter.arrays.step import ArrayFilter
-from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, QuasiMLE
+from probsysid.odefilter.data_given_ode import DataGivenODE
+from probsysid.odefilter.diffusion import Diffusion, Dynamic, Fixed, Given, QuasiMLE
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import EKF0, EKF1, BlockEKF1, Linearisation
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.unrolled.step import UnrolledFilter
+
+if TYPE_CHECKING:
+    from probsysid.particlefilter.settings import ParticleFilter
 
 MAX_SMOOTHNESS = 11
 """Beyond this, the prior's factors are meaningless in double precision."""
@@ -30,8 +35,9 @@ At 16 the two break even after 60 million particle-steps: 1000 particles, 1000 s
 """
 
 LINEARISATIONS: dict[str, Linearisation] = {"ekf0": EKF0(), "ekf1": EKF1(), "block-ekf1": BlockEKF1()}
-DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic()}
+DIFFUSIONS: dict[str, Diffusion] = {"quasi-mle": QuasiMLE(), "dynamic": Dynamic(), "inferred": Given()}
 CONDITIONINGS = ("auto", "joint", "solver")
+LIKELIHOODS = ("filter", "fenrir", "dalton")
 
 AUTOMATIC: Linearisation = EKF1()
 """For automatic steps, which are short enough that the prediction is close to the motion."""
@@ -57,14 +63,20 @@ class Solver:
         linearisation: `EKF1()`, `EKF0()` or `BlockEKF1()`; or `"ekf1"`, `"ekf0"`, `"block-ekf1"`.  By
             default `EKF1()` where steps are automatic, `EKF1(iterations=3)` where they are given, and so may be long.
         diffusion: `QuasiMLE()`, `Dynamic()` or `Fixed(scale)`; or `"quasi-mle"`, `"dynamic"`, a number.  By default
-            `Dynamic(2.0, floor=0.1, coupled=True)`.
+            `Dynamic(2.0, floor=0.1, coupled=True)`.  With `"inferred"` it is a quantity with a prior, in units of
+            x^(q) per root second: `priors={"solver.diffusion": ...}`, or one per coordinate, `"solver.diffusion.x"`.
         conditioning: `"joint"` conditions the state on the data as well as on the ODE; `"solver"` only on the ODE, so
             that the data enter the likelihood of the parameters but never correct the state.  `"auto"` is joint, except
             for models of more than 12 components without process noise: with automatic steps, which are short enough
             for both to be the same, these take `BlockEKF1()`, which costs a hundredth or less, and `"solver"`.
         ode_noise: standard deviation of the ODE residual in units of the highest derivative; 0 imposes the ODE exactly.
+        particle_filter: estimates the likelihood of a model whose noise depends on the state, or whose outputs are
+            distributions; `identify` fills it in.
         pilot: with automatic steps, let particles follow the data with Runge-Kutta steps where these agree with the
             solver, and take them over to the solver's own posterior at the end: the same result for less work.
+        likelihood: `"filter"` is the product of the filter's one-step predictions; `"fenrir"` and `"dalton"` are the
+            density of the data given that the ODE holds at all steps, linearised along the solution without data, or
+            where the data lead.  Both take a filter more, and the diffusion of the solution without data.
     """
 
     smoothness: int | Mapping[str, int] | Literal["auto", "paper"] = "auto"
@@ -74,6 +86,8 @@ class Solver:
     conditioning: Literal["auto", "joint", "solver"] = "auto"
     ode_noise: float = 0.0
     pilot: bool = True
+    likelihood: Literal["filter", "fenrir", "dalton"] = "filter"
+    particle_filter: "ParticleFilter | None" = None
 
     def __post_init__(self) -> None:
         if self.linearisation is None:
@@ -106,7 +120,19 @@ class Solver:
             object.__setattr__(self, "smoothness", tuple(self.smoothness.items()))
         if not isinstance(self.pilot, bool):
             raise InputError(f"pilot is {self.pilot!r}; it must be True or False.")
+        self._check_likelihood()
         self._check_kinds()
+
+    def _check_likelihood(self) -> None:
+        if self.likelihood not in LIKELIHOODS:
+            hint = did_you_mean(str(self.likelihood), LIKELIHOODS)
+            raise InputError(f"likelihood is {self.likelihood!r}; it must be 'filter', 'fenrir' or 'dalton'.{hint}")
+        if self.likelihood != "filter" and (self.conditioning == "solver" or self._blocks):
+            cause = "conditioning is 'solver'" if self.conditioning == "solver" else "linearisation is BlockEKF1"
+            raise InputError(
+                f"likelihood is {self.likelihood!r}, which conditions the whole state on the data, but {cause}; take "
+                "conditioning='joint' with linearisation='ekf1', or likelihood='filter'."
+            )
 
     def _check_kinds(self) -> None:
         given = self.smoothness
@@ -136,6 +162,21 @@ class Solver:
         assert self.linearisation is not None and not isinstance(self.linearisation, str)
         return self.linearisation.blocks
 
+    def for_problem(self, problem: Problem) -> "Solver":
+        """As `for_model`; the diffusion has a prior if it is inferred, and else has none."""
+        inferred = isinstance(self.diffusion, Given)
+        if inferred and problem.diffusion_names is None:
+            raise InputError(
+                "the solver's diffusion is 'inferred', but priors has no 'solver.diffusion'; give one, such as "
+                "dist.LogNormal(0, 3)."
+            )
+        if not inferred and problem.diffusion_names is not None:
+            raise InputError(
+                f"priors names {problem.diffusion_names[0]!r}, but the solver's diffusion is {self.diffusion!r}; take "
+                "Solver(diffusion='inferred')."
+            )
+        return self.for_model(problem.model, process_noise=problem.disturbed)
+
     def for_model(self, model: Model, *, process_noise: bool) -> "Solver":
         """With the conditioning chosen, and for large models the linearisation."""
         if self._blocks and process_noise:
@@ -143,10 +184,15 @@ class Solver:
                 "linearisation is BlockEKF1, which leaves out how coordinates move each other, and process noise has "
                 "to be followed through all of them; take 'ekf1'."
             )
+        if self.likelihood != "filter" and process_noise:
+            raise InputError(
+                f"likelihood is {self.likelihood!r}, the density of the data given that the ODE holds; with process "
+                "noise, unknown inputs or drifts it does not: take likelihood='filter'."
+            )
         if self.conditioning != "auto":
             return self
         large = self.layout(model).size > LARGEST_UNROLLED and self.substeps == "auto" and not self.ode_noise
-        if large and self.linearisation == AUTOMATIC and not process_noise:
+        if large and self.linearisation == AUTOMATIC and not process_noise and self.likelihood == "filter":
             return replace(self, linearisation=BlockEKF1(), conditioning="solver")
         return replace(self, conditioning="joint" if self.joint else "solver")
 
@@ -154,6 +200,14 @@ class Solver:
     def steps(self) -> int:
         """Integration steps per sampling interval."""
         return 1 if self.substeps == "auto" else int(self.substeps)
+
+    def likelihood_filter(self, model: Model, jump_order: int | None = None) -> ODEFilter | DataGivenODE:
+        """The filter whose energies are the likelihood: `ode_filter`, or two of them."""
+        joint = self.ode_filter(model, jump_order)
+        if self.likelihood == "filter":
+            return joint
+        alone = replace(joint, joint=False)
+        return DataGivenODE(alone, replace(joint, joint=True, diffusion=Given()), self.likelihood == "fenrir")
 
     def ode_filter(self, model: Model, jump_order: int | None = None) -> ODEFilter:
         """The ODE filter for a model whose inputs' derivative of order `jump_order` jumps at samples (None: never).

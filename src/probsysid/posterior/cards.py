@@ -71,7 +71,7 @@ def inputs_card(inputs: "UnknownInputs") -> Card:
         for name, mean in inputs.mean.items()
     ]
     draws = len(next(iter(inputs.paths.values())))
-    facts = [f"{len(inputs.time)} samples, {draws} sample paths"]
+    facts = [f"{len(inputs.time)} samples, {draws} sample paths", *inputs.sentences]
     return Card("Unknown inputs and drifts", facts, columns=("name", "typical sd", "mean"), rows=rows)
 
 

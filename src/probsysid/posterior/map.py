@@ -20,6 +20,7 @@ from probsysid.posterior.diagnostics.mode_check import MAPEstimate
 from probsysid.posterior.draws import scalars
 from probsysid.posterior.importance_sampling import LogTarget
 from probsysid.posterior.modes import Mode, Points, find_modes, peaks, polish
+from probsysid.posterior.point_states import check_simulated
 from probsysid.targets.batch_target import BatchTarget
 from probsysid.targets.integrators import has_pilot
 
@@ -52,6 +53,7 @@ def find_map(posterior: "Posterior", *, seed: int = 0) -> MAPEstimate:
         seed: of the prior draws that searches start from, besides the best particle.
     """
     check_seed(seed)
+    check_simulated(posterior, "a search for the mode")
     if posterior.map is not None:
         return posterior.map
     if not posterior.records:

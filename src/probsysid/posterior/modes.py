@@ -264,5 +264,8 @@ def _distinct(searches: Sequence[_Search]) -> list[_Search]:
 
 
 def _met(mode: Mode, better: Mode) -> bool:
-    """Whether one is inside the ellipsoid of a better one."""
-    return bool(np.linalg.norm(np.linalg.solve(better.factor, mode.theta - better.theta)) < SAME)
+    """Whether one is inside the ellipsoid of a better one; one that has shrunk to a plane holds nothing."""
+    try:
+        return bool(np.linalg.norm(np.linalg.solve(better.factor, mode.theta - better.theta)) < SAME)
+    except np.linalg.LinAlgError:
+        return False

@@ -48,9 +48,9 @@ def noisy_outputs(
         return outputs + np.asarray(noise)[:, None] * random.standard_normal(outputs.shape)
     normals = random.standard_normal(outputs.shape)
     if noise.degrees is not None:
-        degrees = noise.degrees[:, None]
+        degrees = np.asarray(noise.degrees)[:, None]
         normals = normals / np.sqrt(random.chisquare(np.broadcast_to(degrees, outputs.shape)) / degrees)
-    errors, form = noise.level[:, None] * normals, noise.form
+    errors, form = np.asarray(noise.level)[:, None] * normals, noise.form
     if carried is not None:
         errors = carried.mean + carried.new * errors
     with np.errstate(over="ignore"):

@@ -22,6 +22,7 @@ from probsysid.posterior.draws import draw_indices
 from probsysid.posterior.initial_states import Initial, InitialStates, initial_states, trained_from_the_same_start
 from probsysid.posterior.noise_draws import noisy_outputs
 from probsysid.posterior.particle_values import Parameters, output_noise, parameters_of, process_noise_of
+from probsysid.posterior.point_states import check_simulated
 from probsysid.posterior.simulate import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def simulate_posterior(
     seed: int,
 ) -> Simulation:
     """Every particle in free run on a record; the arguments are those of `Posterior.simulate`."""
+    check_simulated(posterior, "a free run")
     check_kind("record", record, Record, "make one with probsysid.Record(...)")
     check_seed(seed)
     if skip is not None:
@@ -91,6 +93,7 @@ def predict(
     seed: int,
 ) -> xr.Dataset:
     """Mean and band of predicted measurements; the arguments are those of `Posterior.predict`."""
+    check_simulated(posterior, "a prediction")
     check_level("level", level)
     check_kind("record", record, Record, "make one with probsysid.Record(...)")
     check_seed(seed)
@@ -108,6 +111,7 @@ def predict(
 
 def forecast(posterior: "Posterior", record: Record, level: float, particles: int | None, seed: int) -> xr.Dataset:
     """Predicted measurements from the end of training on; the arguments are those of `Posterior.forecast`."""
+    check_simulated(posterior, "a forecast")
     check_level("level", level)
     check_kind("record", record, Record, "make one with probsysid.Record(...)")
     check_seed(seed)

@@ -72,7 +72,7 @@ def _parameters(problem: Problem, coordinates: "_Coordinates") -> dict[Any, Any]
     """One joint prior for all that were inferred, and the numbers of those that were given."""
     names: list[str] = []
     fixed: dict[Any, Any] = {}
-    for name, given in problem.priors.items():
+    for name, given in problem.given_priors.items():
         singles = name if isinstance(name, tuple) else (name,)
         if not isinstance(given, dist.Distribution):
             fixed[name] = given

@@ -20,6 +20,7 @@ from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.smoothing.smoother import smooth_record
 from probsysid.posterior.cards import states_card
 from probsysid.posterior.draws import draw_indices
+from probsysid.posterior.point_states import check_simulated, smoothed_points
 
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
@@ -84,13 +85,19 @@ class _Drawn(NamedTuple):
     record: Record
 
 
-def _drawn(posterior: "Posterior", record: int, draws: int, seed: int) -> _Drawn:
+def _training_record(posterior: "Posterior", record: int, draws: int, seed: int) -> tuple[int, Record]:
+    """The number of a training record and the record, after a check of all arguments."""
     if not posterior.records:
         raise InputError("this posterior has no records, which states need; load it with records=...")
-    record = check_index("record", record, len(posterior.records)) % len(posterior.records)
+    number = check_index("record", record, len(posterior.records)) % len(posterior.records)
     check_count("draws", draws)
     check_seed(seed)
-    problem, solver, data = posterior.setup.problem, posterior.setup.solver, posterior.records[record]
+    return number, posterior.records[number]
+
+
+def _drawn(posterior: "Posterior", record: int, draws: int, seed: int) -> _Drawn:
+    record, data = _training_record(posterior, record, draws, seed)
+    problem, solver = posterior.setup.problem, posterior.setup.solver
     ode_filter = solver.ode_filter(problem.model, data.jump_order)
     theta = jnp.asarray(posterior.theta[:, draw_indices(posterior.weights, draws, seed)])
     values = jax.vmap(problem.space.values_of_one, in_axes=-1, out_axes=-1)(theta)
@@ -103,8 +110,25 @@ def _drawn(posterior: "Posterior", record: int, draws: int, seed: int) -> _Drawn
 
 def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int) -> States:
     """Smoothed states of a posterior on a training record; the arguments are those of `Posterior.states`."""
+    if posterior.setup.solver.particle_filter is not None:
+        return _states_of_points(posterior, record, draws, seed)
     drawn = _drawn(posterior, record, draws, seed)
     return smoothed_states(drawn.ode_filter, drawn.particles, drawn.samples, drawn.record, seed)
+
+
+def _states_of_points(posterior: "Posterior", record: int, draws: int, seed: int) -> States:
+    """The same by particle filters; highest derivatives, which white noise does not have, are left out."""
+    number, data = _training_record(posterior, record, draws, seed)
+    setup, theta = posterior.setup, posterior.theta[:, draw_indices(posterior.weights, draws, seed)]
+    found = smoothed_points(setup.problem, setup.solver, theta, data, number, seed)
+    names = list(enumerate(setup.problem.model.physical_names))
+    return States(
+        time=data.time,
+        mean={name: np.asarray(found.mean[:, i]).mean(axis=-1) for i, name in names},
+        sd={name: _mixture_sd(np.asarray(found.mean[:, i]), np.asarray(found.sd[:, i])) for i, name in names},
+        paths={name: np.asarray(found.path[:, i]).T for i, name in names},
+        innovations={name: np.asarray(found.white[:, j]).T for j, name in enumerate(setup.problem.model.output_names)},
+    )
 
 
 class DrawnStates(NamedTuple):
@@ -121,6 +145,7 @@ class DrawnStates(NamedTuple):
 
 def drawn_states(posterior: "Posterior", record: int, draws: int, seed: int) -> DrawnStates:
     """The same draws as those of `posterior_states`, apart."""
+    check_simulated(posterior, "the smoothed state of each draw")
     drawn = _drawn(posterior, record, draws, seed)
     ode_filter = as_array_filter(drawn.ode_filter)
     found = smooth_record(jax.random.key(seed), ode_filter, drawn.particles, drawn.samples, drawn.record.time)

@@ -14,6 +14,7 @@ from probsysid._internal.errors import InputError
 from probsysid._internal.files import DamagedFile, sealed, unsealed, write_atomically
 from probsysid._internal.validation import check_kind, checked_path, checked_target
 from probsysid.data.record import Record
+from probsysid.data.stored_record import rebuilt_record, stored_record
 from probsysid.model.model import Model
 from probsysid.model.stored_model import check_same_names
 from probsysid.posterior.diagnostics.sampling_check import SamplingCheck
@@ -88,7 +89,7 @@ def _record_arrays(records: tuple[Record, ...]) -> tuple[Any, dict[str, np.ndarr
     arrays: dict[str, np.ndarray] = {}
     for r, record in enumerate(records):
         try:
-            facts, own = record.to_arrays()
+            facts, own = stored_record(record)
         except InputError as error:
             return str(error), {}
         described.append(facts)
@@ -139,7 +140,7 @@ def _records(dataset: xr.Dataset, described: Any) -> tuple[Record, ...]:
     for r, facts in enumerate([] if isinstance(described, str) else described):
         prefix = f"record{r}:"
         own = {str(n).removeprefix(prefix): dataset[n].values for n in dataset if str(n).startswith(prefix)}
-        found.append(Record.from_arrays(facts, own))
+        found.append(rebuilt_record(facts, own))
     return tuple(found)
 
 

@@ -12,13 +12,16 @@ from probsysid.model.noise import Noise
 from probsysid.model.problem import Problem
 from probsysid.model.stored_model import check_same_names, decode_model, encode_model, left_out
 from probsysid.model.stored_priors import decode_part, encode_part
-from probsysid.odefilter.diffusion import Dynamic, Fixed, QuasiMLE
+from probsysid.odefilter.diffusion import Dynamic, Fixed, Given, QuasiMLE
 from probsysid.odefilter.linearise import EKF0, EKF1, BlockEKF1
 from probsysid.odefilter.solver import Solver
+from probsysid.particlefilter.settings import ParticleFilter
 
 KERNELS = (Matern, QuasiPeriodic, RandomWalk, Constant, Sum, Product)
 
-SETTINGS = Codec((Noise, *KERNELS, Solver, EKF0, EKF1, BlockEKF1, QuasiMLE, Dynamic, Fixed), encode_part, decode_part)
+SOLVERS = (Solver, ParticleFilter, EKF0, EKF1, BlockEKF1, QuasiMLE, Dynamic, Fixed, Given)
+
+SETTINGS = Codec((Noise, *KERNELS, *SOLVERS), encode_part, decode_part)
 """For priors, noise levels, initial values, kernels, and the solver with its algorithms."""
 
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtri
 
 from probsysid._internal.errors import InputError
 from probsysid._internal.notebook import html
@@ -13,6 +13,7 @@ from probsysid._internal.validation import check_level
 from probsysid.data.record import Record
 from probsysid.model.latent_processes import LatentProcess
 from probsysid.posterior.cards import inputs_card
+from probsysid.posterior.diagnostics.constancy import Constancy
 from probsysid.posterior.states import DrawnStates, drawn_states
 
 if TYPE_CHECKING:
@@ -20,8 +21,35 @@ if TYPE_CHECKING:
 
     from probsysid.posterior.posterior import Posterior
 
+SHORTEST = 3
+"""Samples between which something can have changed."""
+
 SEGMENTS = 8
 """Of a record, for a spectrum: half overlapping, they leave a standard error of a third for a single path."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The time and the size of the largest change, each with the ends of an interval."""
+
+    earliest: float
+    time: float
+    latest: float
+    least: float
+    size: float
+    most: float
+    relative: bool
+    """Whether the size is a fraction of the value before."""
+
+    @property
+    def sentence(self) -> str:
+        """Such as `it changes most at 42 s (41 to 43 s), by -9.8 % (-11 to -8.5 %)`."""
+        factor, unit = (100.0, " %") if self.relative else (1.0, "")
+        size, least, most = (f"{factor * value:.3g}" for value in (self.size, self.least, self.most))
+        return (
+            f"it changes most at {self.time:.4g} s ({self.earliest:.4g} to {self.latest:.4g} s), "
+            f"by {size}{unit} ({least} to {most}{unit})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +65,58 @@ class UnknownInputs:
     truth: dict[str, Float[np.ndarray, " sample"]] = field(default_factory=dict)
     """Inputs of the record with the name of an unknown one: not used, but to be compared with."""
     units: dict[str, str] = field(default_factory=dict)
+    positive: frozenset[str] = frozenset()
+    """Parameters whose logarithm drifts."""
+    drifts: tuple[Constancy, ...] = ()
+    """Whether parameters that may drift do."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """How close an input is to the truth where that is known, and whether and when a parameter drifts."""
+        compared = [
+            f"{name}: mean square error {self.nmse(name):.2g} % of its variance, "
+            f"{100 * self.coverage(name):.0f} % of its samples in the 90 % band"
+            for name in self.mean
+            if name in self.truth and np.var(self.truth[name]) > 0
+        ]
+        found = {drift.name: drift for drift in self.drifts}
+        return (*compared, *(self._of_drift(found[name]) for name in self.mean if name in found))
+
+    def _of_drift(self, drift: Constancy) -> str:
+        when = drift.verdict == "drifts" and len(self.time) >= SHORTEST
+        return f"{drift.sentence}; {self.change(drift.name).sentence}" if when else drift.sentence
 
     def band(self, name: str, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of an interval that holds `level` of the posterior at every sample: of the Gaussian with its moments."""
+        """Ends of an interval that holds `level` of the posterior at every sample: of the Gaussian with its moments, or
+        of the log-normal distribution with them where the parameter is positive."""
         check_level("level", level)
-        width = jax.scipy.stats.norm.ppf((1 + level) / 2)
-        return self.mean[name] - float(width) * self.sd[name], self.mean[name] + float(width) * self.sd[name]
+        width = float(ndtri((1 + level) / 2))
+        mean, sd = self.mean[name], self.sd[name]
+        if name not in self.positive:
+            return mean - width * sd, mean + width * sd
+        spread = np.sqrt(np.log1p((sd / mean) ** 2))
+        middle = mean * np.exp(-(spread**2) / 2)
+        return middle * np.exp(-width * spread), middle * np.exp(width * spread)
+
+    def change(self, name: str, level: float = 0.9) -> "Change":
+        """When a parameter, or an input, changed most, and by how much: of the step that fits each path best."""
+        check_level("level", level)
+        paths = self.paths[name]
+        samples = paths.shape[1]
+        if samples < SHORTEST:
+            raise InputError(f"{name!r} has {samples} samples; a change needs three.")
+        before = np.arange(1, samples)
+        sums = np.cumsum(paths, axis=1)
+        left, right = sums[:, :-1] / before, (sums[:, -1:] - sums[:, :-1]) / (samples - before)
+        places = np.argmax(before * (samples - before) * (right - left) ** 2, axis=1)
+        draws = np.arange(len(paths))
+        steps = right[draws, places] - left[draws, places]
+        times = (self.time[places] + self.time[places + 1]) / 2
+        levels = [(1 - level) / 2, 0.5, (1 + level) / 2]
+        sizes = steps / left[draws, places] if name in self.positive else steps
+        earliest, time, latest = np.quantile(times, levels).tolist()
+        least, size, most = np.quantile(sizes, levels).tolist()
+        return Change(earliest, time, latest, least, size, most, name in self.positive)
 
     def nmse(self, name: str) -> float:
         """Mean square error against the truth, in percent of its variance."""
@@ -100,19 +174,22 @@ def inputs(posterior: "Posterior", record: int = 0, *, draws: int = 50, seed: in
         )
     drawn = drawn_states(posterior, record, draws, seed)
     found: dict[str, tuple[Any, Any, Any]] = {p.name: moments(drawn, p) for p in problem.latent.processes}
-    known = [p.name for p in problem.latent.processes if not p.drift and p.name in drawn.record.input_names]
+    compared = set(drawn.record.input_names) - set(problem.latent.measured)
+    known = [p.name for p in problem.latent.processes if not p.drift and p.name in compared]
     units = posterior.settings.units
     return UnknownInputs(
         drawn.record.time,
         mean={name: mean for name, (mean, _, _) in found.items()},
         sd={name: sd for name, (_, sd, _) in found.items()},
         paths={name: paths for name, (_, _, paths) in found.items()},
-        truth=true_inputs(drawn.record, known),
+        truth=_true_inputs(drawn.record, known),
         units={name: units[name] for name in found if name in units},
+        positive=frozenset(p.name for p in problem.latent.processes if p.relative),
+        drifts=posterior.identifiability.drifts,
     )
 
 
-def true_inputs(record: Record, names: list[str]) -> dict[str, Float[np.ndarray, " sample"]]:
+def _true_inputs(record: Record, names: list[str]) -> dict[str, Float[np.ndarray, " sample"]]:
     """Inputs of a record at its samples."""
     values = record.input_derivatives(0)[..., 0]
     return {name: values[:, record.input_names.index(name)] for name in names}

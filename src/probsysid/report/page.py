@@ -16,6 +16,9 @@ from probsysid.report.views import Content, DataView, ModelView, PagePart, PageS
 if TYPE_CHECKING:
     from probsysid.posterior.posterior import Posterior
 
+INPUT_DRAWS = 100
+"""Of unknown inputs: sums of processes have the moments of their paths."""
+
 STATE_SAMPLES = 20_000
 """Smoothing keeps one matrix per sample and draw: of long records only the first samples are smoothed."""
 
@@ -37,11 +40,13 @@ def posterior_content(posterior: "Posterior", *, title: str | None = None, draws
     if not posterior.records:
         raise InputError("this posterior has no records, which a report needs; load it with records=...")
     model, name = posterior.setup.problem.model, posterior.settings.model
-    data, states, runs = [], {}, []
+    data, states, inputs, runs = [], {}, {}, []
     for index, record in enumerate(posterior.records):
         called, whole = record_name(record, index), slice(0, record.samples)
         cut = tuple(r[: min(r.samples, STATE_SAMPLES)] for r in posterior.records)
         states[index] = replace(posterior, records=cut).states(index, draws=20)
+        if posterior.setup.problem.latent:
+            inputs[index] = replace(posterior, records=cut).inputs(index, draws=INPUT_DRAWS)
         simulation = posterior.simulate(
             record, experiment=index, process_noise=False, particles=min(draws, len(posterior.weights))
         )
@@ -61,6 +66,7 @@ def posterior_content(posterior: "Posterior", *, title: str | None = None, draws
         posterior,
         parameters=model.parameter_names,
         states=states,
+        inputs=inputs,
         runs=runs,
         problems=[sentence.rstrip(".") for sentence in (*_untrusted(posterior), *posterior.doubts)],
     )
@@ -109,6 +115,7 @@ def _model_parts(model: ModelView, figures: InteractiveFigures, *, listed: bool)
         ("parameters", "Parameters", sections.parameters(model, listed=listed)),
         ("integration", "Integration", sections.integration(model)),
         ("fit", "Fit", sections.fits(model, figures)),
+        ("inputs", "Unknown inputs and drifts", sections.unknown_inputs(model, figures)),
         ("states", "States", sections.smoothed_states(model, figures)),
         ("residuals", "Residuals", sections.residuals(model, figures)),
         ("sampling", "Sampling", sections.sampling(model, figures)),

@@ -16,12 +16,12 @@ from probsysid.posterior.diagnostics.residuals import analyse, verdict
 from probsysid.posterior.diagnostics.traffic_lights import traffic_lights
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.storage import settings_record
-from probsysid.posterior.unknown_inputs import true_inputs
+from probsysid.posterior.unknown_inputs import SEGMENTS
 from probsysid.report.html.formatting import plain, shown, with_uncertainty
 from probsysid.report.html.rendering import InteractiveFigures
 from probsysid.report.html.residuals import residual_figures
 from probsysid.report.html.sampling import sampling_figure
-from probsysid.report.html.series import data_figure, fit_figure, states_figure
+from probsysid.report.html.series import data_figure, fit_figure, inputs_figure, states_figure
 from probsysid.report.precision import in_words
 from probsysid.report.views import (
     Content,
@@ -33,6 +33,7 @@ from probsysid.report.views import (
     ParameterRow,
     Parameters,
     ParameterTable,
+    RecordInputs,
     RecordStates,
     RecordSummary,
     RunFit,
@@ -286,12 +287,27 @@ def fits(model: ModelView, figures: InteractiveFigures) -> Sequence[RunFit]:
 def smoothed_states(model: ModelView, figures: InteractiveFigures) -> Sequence[RecordStates]:
     """Smoothed states of every training record."""
     found = []
-    units, names = model.posterior.settings.units, model.posterior.setup.problem.model.physical_names
+    units, names = model.posterior.settings.units, model.posterior.setup.problem.given_model.physical_names
     for index, states in model.states.items():
         record, samples = model.posterior.records[index], len(states.time)
-        compared = [n for n in names if n in model.posterior.setup.problem.latent.unknown and n in record.input_names]
-        key = figures.add(states_figure(states, names, units, true_inputs(record, compared)))
+        key = figures.add(states_figure(states, names, units))
         found.append(RecordStates(record_name(record, index), key, samples if samples < record.samples else None))
+    return found
+
+
+def unknown_inputs(model: ModelView, figures: InteractiveFigures) -> Sequence[RecordInputs]:
+    """Unknown inputs and drifts of every training record."""
+    from probsysid.report.figures.unknown_inputs import plot_spectra
+
+    found = []
+    for index, inputs in model.inputs.items():
+        record, samples = model.posterior.records[index], len(inputs.time)
+        unknown = [name for name in inputs.mean if name in model.posterior.setup.problem.latent.unknown]
+        spectra = None
+        if unknown and record.dt is not None and samples > SEGMENTS:
+            spectra = drawing(lambda i=inputs, n=unknown: plot_spectra(i, n), "Spectra of unknown inputs")  # type: ignore[misc]
+        key, first = figures.add(inputs_figure(inputs)), samples if samples < record.samples else None
+        found.append(RecordInputs(record_name(record, index), inputs.sentences, key, spectra, first))
     return found
 
 

@@ -15,6 +15,7 @@ from probsysid.data.record import Record
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.simulate import Simulation
 from probsysid.posterior.states import States
+from probsysid.posterior.unknown_inputs import UnknownInputs
 
 # What a report is made from
 
@@ -60,6 +61,8 @@ class ModelView:
     """Constants that were given: value and unit."""
     states: Mapping[int, States] = field(default_factory=dict)
     """Smoothed states by the index of the training record."""
+    inputs: Mapping[int, UnknownInputs] = field(default_factory=dict)
+    """Unknown inputs and drifts by the index of the training record."""
     runs: Sequence[RunView] = ()
     problems: Sequence[str] = ()
     """What could not be computed, in sentences without a full stop."""
@@ -224,6 +227,17 @@ class RecordStates:
 
     name: str
     figure: str
+    first: int | None
+
+
+@dataclass(frozen=True)
+class RecordInputs:
+    """Unknown inputs and drifts of a record; `first` as for states, `spectra` where samples are equally spaced."""
+
+    name: str
+    sentences: Sequence[str]
+    figure: str
+    spectra: Drawing | None
     first: int | None
 
 

@@ -21,6 +21,10 @@ LONGEST = 2.0
 CONVERGED = 1e-3
 """Gain in log density, as predicted, below which a search ends: model probabilities change by a thousandth."""
 
+MARGIN, TRUSTED = 20.0, 2.0
+"""A search that is one of several is given up if log evidence falls short of the best by more than the margin, and what
+is expected of further steps, taken so many times, does not make up for it."""
+
 FLOOR = 1e-10
 """Smallest eigenvalue of the information, relative to the largest."""
 
@@ -58,6 +62,15 @@ class Peak:
         """Log evidence that the quadratic model promises."""
         return self.log_evidence + self.gain if math.isfinite(self.value) else -math.inf
 
+    def expected(self, samples: int) -> float:
+        """Log evidence to expect of further steps: the quadratic model, with noise levels that follow the misfit.
+
+        Errors that fall from S to S - 2 sigma^2 gain, with S = n sigma^2, raise the log density by
+        -n/2 log(1 - 2 gain / n) once sigma has followed.
+        """
+        left = 1.0 - 2.0 * self.gain / samples
+        return self.log_evidence + (TRUSTED * -0.5 * samples * math.log(left) if left > 0 else math.inf)
+
     def accept(self, value: float, gradient: np.ndarray, information: np.ndarray) -> None:
         """Be at a point with these derivatives."""
         count = len(self.free)
@@ -85,8 +98,12 @@ def climbed(
     starts: Sequence[Start],
     free: Sequence[np.ndarray],
     widths: Float[np.ndarray, " coordinate"],
+    samples: int | None = None,
 ) -> list[Peak]:
-    """The modes that are reached from the starts; each moves in its free coordinates alone."""
+    """The modes that are reached from the starts; each moves in its free coordinates alone.
+
+    With the number of samples, searches that fall behind the best one are given up.
+    """
     peaks = [Peak(start.theta.copy(), own) for start, own in zip(starts, free, strict=True)]
     if not peaks:
         return []
@@ -103,7 +120,17 @@ def climbed(
             trials.append(Start(starts[i].names, theta))
         for i, trial, *found in zip(going, trials, *evaluate(trials), strict=True):
             _judge(peaks[i], trial.theta, *found)
+        if samples is not None:
+            _give_up(peaks, samples)
     return peaks
+
+
+def _give_up(peaks: Sequence[Peak], samples: int) -> None:
+    """End searches that will not come near the best."""
+    best = max(peak.log_evidence for peak in peaks)
+    for peak in peaks:
+        if not peak.over and peak.expected(samples) < best - MARGIN:
+            peak.over = True
 
 
 def _settle(peak: Peak, value: float, gradient: np.ndarray, information: np.ndarray) -> None:

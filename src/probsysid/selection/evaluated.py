@@ -90,7 +90,7 @@ class Held:
         assert self.path is not None
         problem = self.menu.problem(self.names)
         found = Posterior.load(self.path)
-        solver = replace(self.menu.solver.for_model(problem.model, process_noise=problem.disturbed))
+        solver = replace(self.menu.solver.for_problem(problem))
         solver = replace(solver, substeps=found.settings.substeps)
         return replace(found, setup=Setup((problem, solver)), records=self.menu.records)
 

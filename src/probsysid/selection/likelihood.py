@@ -4,7 +4,8 @@ Errors e of a free run are independent Gaussian with the noise levels sigma, so 
 the gradient is J' e / sigma^2 and the expected information J' J / sigma^2; a noise level adds 2 n (d log sigma)^2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -78,8 +79,8 @@ class Statistics:
     def values(self, lanes: Lanes) -> Float[np.ndarray, " lane"]:
         """Log densities."""
         program = self.problem.space.program(_values, self.problem, self.steps)
-        blocks = [program(part, self.data) for part, _ in _blocks(lanes, ALONE)]
-        return np.concatenate([np.asarray(block) for block in blocks])[: len(lanes.theta)]
+        blocks = _at_once(lambda part, _: (program(part, self.data),), _blocks(lanes, ALONE))
+        return np.concatenate([block for (block,) in blocks])[: len(lanes.theta)]
 
     def statistics(self, lanes: Lanes, free: Sequence[np.ndarray]) -> Normal:
         """With derivatives to the free coordinates of each point, in their order."""
@@ -88,9 +89,11 @@ class Statistics:
         for row, each in enumerate(free):
             directions[row, : len(each)], live[row, : len(each)] = each, 1.0
         program = self.problem.space.program(_normals, self.problem, self.steps)
-        blocks = [program(part, directions[rows], live[rows], self.data) for part, rows in _blocks(lanes, BLOCK)]
+        blocks = _at_once(
+            lambda part, rows: program(part, directions[rows], live[rows], self.data), _blocks(lanes, BLOCK)
+        )
         count = len(lanes.theta)
-        return Normal(*(np.concatenate([np.asarray(b) for b in parts])[:count] for parts in zip(*blocks, strict=True)))
+        return Normal(*(np.concatenate(parts)[:count] for parts in zip(*blocks, strict=True)))
 
 
 def _values(problem: Problem, steps: int, space: ParameterSpace, lanes: Lanes, data: Data) -> Array:
@@ -175,6 +178,14 @@ def _free_run(problem: Problem, steps: int, start: Array, parameters: Any, input
     later = IntervalInputs(*(part[1:] for part in inputs))
     _, rest = lax.scan(sample, start, later)
     return jnp.concatenate([outputs_at(model, start, inputs.now[0], parameters)[None], rest])
+
+
+def _at_once(
+    evaluate: Callable[[Lanes, np.ndarray], tuple[Array, ...]], blocks: Sequence[tuple[Lanes, np.ndarray]]
+) -> list[list[np.ndarray]]:
+    """The results for all blocks, on all cores: a program of one block occupies one."""
+    with ThreadPoolExecutor(jax.local_device_count()) as pool:
+        return list(pool.map(lambda block: [np.asarray(part) for part in evaluate(*block)], blocks))
 
 
 def _blocks(lanes: Lanes, size: int) -> list[tuple[Lanes, np.ndarray]]:

@@ -30,6 +30,9 @@ PRIOR_DRAWS, STARTS = 512, 6
 TERM_DRAWS, TERM_STARTS = 32, 2
 """Of what is new in a model, beside the parent's values, and how many of them are climbed."""
 
+CENTRED = 0.2
+"""A prior counts as centred at zero if the median of its draws lies within so many widths of it."""
+
 ROUNDS, RELEVANT = 4, 10.0
 """Further climbs of what has not converged, if the log evidence it promises is so near to the best."""
 
@@ -79,6 +82,12 @@ class Screening:
         """Of the priors."""
         return self._draws.std(axis=1)
 
+    @cached_property
+    def _centre(self) -> Float[np.ndarray, " coordinate"]:
+        """Of the priors: zero, at which a term with a factor changes nothing, where that is near enough."""
+        middle = np.median(self._draws, axis=1)
+        return np.where(np.abs(middle) < CENTRED * self._widths, 0.0, middle)
+
     def _with_steps(self, steps: int) -> Statistics:
         if steps not in self._compiled:
             self._compiled[steps] = Statistics.of(self.problem, self.menu.records, steps)
@@ -118,13 +127,14 @@ class Screening:
             theta = self._draws[:, 0].copy()
             theta[free] = column
             starts.append(Start(names, theta))
-        return self._climbed(starts)[names] if starts else Screened(names, -math.inf, self._draws[:, 0], False)
+        return self._climbed(starts, None)[names] if starts else Screened(names, -math.inf, self._draws[:, 0], False)
 
     def extend(self, parent: Screened, children: Sequence[Names]) -> None:
         """Screen models that differ from a parent by a step."""
         waiting = [names for names in children if names not in self.found]
         starts = [start for names in waiting for start in self._starts(parent, names)]
-        self.found |= self._climbed(starts)
+        samples = sum(record.samples for record in self.menu.records) * len(self.problem.model.output_names)
+        self.found |= self._climbed(starts, samples)
 
     def _starts(self, parent: Screened, names: Names) -> list[Start]:
         """The parent's values with draws of what is new, best first."""
@@ -133,18 +143,20 @@ class Screening:
             return [Start(names, parent.theta)]
         thetas = np.repeat(parent.theta[None], TERM_DRAWS, axis=0)
         thetas[:, new] = self._draws[new, :TERM_DRAWS].T
+        thetas[0, new] = self._centre[new]
         values = self._likelihood.values(self._lanes([names] * TERM_DRAWS, thetas))
         order = np.argsort(-np.where(np.isfinite(values), values, -np.inf))
         return [Start(names, thetas[i]) for i in order[:TERM_STARTS]]
 
-    def _climbed(self, starts: Sequence[Start]) -> dict[Names, Screened]:
-        """The best of the modes that are reached from the starts, for each model."""
+    def _climbed(self, starts: Sequence[Start], samples: int | None) -> dict[Names, Screened]:
+        """The best of the modes that are reached from the starts, for each model; given the number of samples, models
+        that fall behind are left where they are."""
 
         def evaluate(given: Sequence[Start]) -> Normal:
             lanes = self._lanes([s.names for s in given], np.stack([s.theta for s in given]))
             return self._likelihood.statistics(lanes, self._free(given))
 
-        peaks = climbed(evaluate, starts, self._free(starts), self._widths)
+        peaks = climbed(evaluate, starts, self._free(starts), self._widths, samples)
         for _ in range(ROUNDS):
             best = max((peak.log_evidence for peak in peaks), default=-math.inf)
             left = [i for i, peak in enumerate(peaks) if not peak.converged and peak.promise > best - RELEVANT]

@@ -51,6 +51,16 @@ class MultilevelTarget(Target, Protocol):
         ...
 
     @property
+    def estimated(self) -> bool:
+        """Whether energies are estimates; levels then are of twice as many points each (`adaptive_points.py`)."""
+        ...
+
+    @property
+    def most_levels(self) -> int:
+        """The last level of such a target."""
+        ...
+
+    @property
     def pilot(self) -> "MultilevelTarget | None":
         """A cheaper target with nearly the same posterior (`pilot.py`)."""
         ...
@@ -69,7 +79,7 @@ class LevelEvaluation(NamedTuple):
 
 def first_level(target: MultilevelTarget) -> int:
     """The level at which a run starts."""
-    return FIRST if target.adaptive else 0
+    return FIRST if target.adaptive and not target.estimated else 0
 
 
 class Trial(NamedTuple):

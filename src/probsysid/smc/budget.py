@@ -87,6 +87,14 @@ class MeteredTarget:
         return self.target.adaptive
 
     @property
+    def estimated(self) -> bool:
+        return self.target.estimated
+
+    @property
+    def most_levels(self) -> int:
+        return self.target.most_levels
+
+    @property
     def pilot(self) -> "MeteredTarget | None":
         pilot = self.target.pilot
         return pilot and MeteredTarget(pilot, self.budget, self.price / PILOT_COST)

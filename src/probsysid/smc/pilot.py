@@ -13,7 +13,7 @@ import numpy as np
 
 from probsysid._internal.errors import SamplingError
 from probsysid._internal.statistics import effective_sample_size
-from probsysid.smc import adaptive_substeps
+from probsysid.smc import adaptive_points, adaptive_substeps
 from probsysid.smc.adaptive_substeps import (
     FINEST,
     TOLERANCE,
@@ -52,7 +52,9 @@ the pilot, whose steps were chosen, is more accurate than a target that differs 
 
 
 def forward(run: IBISState, target: MultilevelTarget, sampler: Sampler) -> tuple[IBISState, StepInfo]:
-    """`adaptive_substeps.forward`, on the pilot where that will do."""
+    """`adaptive_substeps.forward`, on the pilot where that will do; `adaptive_points.forward` of estimates."""
+    if target.estimated:
+        return adaptive_points.forward(run, target, sampler)
     if run.pilot:
         return _on_pilot(run, target, sampler)
     run, step = adaptive_substeps.forward(run, target, sampler)

@@ -10,14 +10,15 @@ from probsysid._internal.errors import InputError, did_you_mean
 from probsysid.data.record import Record
 from probsysid.inference.problem_arguments import LatentArguments
 from probsysid.model.equations import Equation, parse
+from probsysid.model.latent_processes import LatentProcesses
 from probsysid.model.model import Model
 from probsysid.model.model_equations import ModelEquations
 from probsysid.model.noise import Noise, check_records, with_levels
+from probsysid.model.priors import Priors
 from probsysid.model.problem import Problem
 from probsysid.model.process_noise_prior import with_default_priors
 from probsysid.odefilter.solver import Solver
 from probsysid.selection.menu import Menu
-from probsysid.study.catalogue import look_up
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.name_checks import (
     check_catalogue,
@@ -92,8 +93,8 @@ def _parse(mistakes: Mistakes, study: Study, section: ModelSection) -> ParsedMod
     channels = tuple(dict.fromkeys(name for data in study.data for name in data.outputs))
     parameters = {**study.parameters, **section.parameters}
     quantities: Mapping[str, str] = {}
-    if section.catalogue is not None:
-        entry = look_up(section.catalogue, section.masses)
+    entry = section.entry
+    if entry is not None:
         coordinates, quantities = entry.coordinates, entry.quantities
         equations = {name: parse(text) for name, text in entry.equations.items()}
     else:
@@ -147,7 +148,7 @@ def make_candidate(
     """
     section, equations = parsed.section, parsed.equations
     own = {key: value for key, value in parsed.parameters.items() if key in equations.used}
-    title = None if section.catalogue is None else look_up(section.catalogue, section.masses).title
+    title = None if section.entry is None else section.entry.title
     model = Model(
         equations.coordinates,
         equations.dynamics,
@@ -155,13 +156,6 @@ def make_candidate(
         units=_units(study, equations, own),
         name=section.name or title or "model",
     )
-    given = {name: _noise(value) for name, value in {**study.noise, **section.noise}.items()}
-    unknown, drifts = (
-        {key: kernel for key, kernel in table.items() if key in known}
-        for table, known in ((study.unknown, model.input_names), (study.drifts, model.parameter_names))
-    )
-    noise = with_levels(given, model.output_names, records)
-    check_records(noise, records)
     initials = [_initial(study, section, item, model) for item in training]
     forces = {k: v for k, v in {**study.process_noise, **section.process_noise}.items() if k in equations.coordinates}
     priors = {
@@ -171,11 +165,25 @@ def make_candidate(
     }
     forces = with_default_priors(model, priors, records, _values(forces))
     varies = {key: value for key, value in {**study.varies, **section.varies}.items() if key in equations.used}
-    latent = LatentArguments(unknown, drifts).processes(model, priors, (), solver)
+    latent = _latent(study, section, model, priors, solver)
+    outputs = latent.joined(model).output_names
+    given = {key: _noise(value) for key, value in {**study.noise, **section.noise}.items()}
+    elsewhere = {key for key in study.unknown if key not in outputs}
+    noise = with_levels({k: v for k, v in given.items() if k not in elsewhere}, outputs, records)
+    check_records(noise, records)
     problem = Problem.make(model, priors, noise, initials, forces, _values(varies), latent)
     assert problem.space is not None  # built on first use: its errors belong here
     solver.ode_filter(problem.model, None)
     return CandidateModel(section.name or section.catalogue or "model", equations, problem.model, own, problem, solver)
+
+
+def _latent(study: Study, section: ModelSection, model: Model, priors: Priors, solver: Solver) -> LatentProcesses:
+    """The unknown inputs and drifts of the study that the model has."""
+    unknown = {name: kernel for name, kernel in study.unknown.items() if name in model.input_names}
+    drifts = {name: kernel for name, kernel in study.drifts.items() if name in model.parameter_names}
+    noisy = {**study.noise, **section.noise}
+    measured = [name for name in study.measured_inputs if name in noisy]
+    return LatentArguments(unknown, drifts).processes(model, priors, measured, solver)
 
 
 def _units(study: Study, equations: ModelEquations, parameters: Mapping[str, ParameterSection]) -> dict[str, str]:

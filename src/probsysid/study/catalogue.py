@@ -3,7 +3,8 @@
 The dimension of each parameter, in powers of force, length and time, turns the scales of the data into a first guess.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probsysid._internal.errors import InputError, did_you_mean
@@ -64,7 +65,27 @@ LONGEST_CHAIN = 40
 """Largest number of masses; 20 compile in about half a minute."""
 
 
-def _chain(masses: int) -> CatalogueModel:
+@dataclass(frozen=True)
+class Element:
+    """A nonlinear element of a chain: its force, an expression of its elongation `e` and its rate `de`, pulls two
+    masses together; mass 0 is the wall."""
+
+    between: tuple[int, int]
+    force: str
+
+    def elongated(self, masses: int) -> str:
+        """The force as an expression of positions and velocities."""
+        lower, upper = self.between
+        if not 0 <= lower < upper <= masses:
+            raise InputError(
+                f"an element lies between two masses of 0 (the wall) to {masses}, the lower first, found "
+                f"{list(self.between)}."
+            )
+        rise = {"e": f"x{upper}" + f" - x{lower}" * (lower > 0), "de": f"dx{upper}" + f" - dx{lower}" * (lower > 0)}
+        return re.sub(r"\b(e|de)\b", lambda found: f"({rise[found[1]]})", self.force)
+
+
+def _chain(masses: int, elements: Sequence[Element] = ()) -> CatalogueModel:
     """Masses in a row from a wall to a free end, coupled by springs and dampers; the force acts on the last."""
     if not 1 <= masses <= LONGEST_CHAIN:
         raise InputError(f"mdof-chain has 1 to {LONGEST_CHAIN} masses, found {masses}.")
@@ -76,7 +97,9 @@ def _chain(masses: int) -> CatalogueModel:
         right = f" + c{i + 1}*(d{above} - dx{i}) + k{i + 1}*({above} - x{i})" if i < masses else ""
         drive = "force - " if i == masses else "-"
         left = f"({left})" if drive == "-" or "+" in left else left
-        equations[f"x{i}"] = f"({drive}{left}{right})/m{i}"
+        signs = [("+" if i == e.between[0] else "-", e.elongated(masses)) for e in elements if i in e.between]
+        more = "".join(f" {sign} ({force})" for sign, force in signs)
+        equations[f"x{i}"] = f"({drive}{left}{right}{more})/m{i}"
         parameters |= {f"m{i}": MASS, f"c{i}": DAMPING, f"k{i}": STIFFNESS}
     quantities: dict[str, str] = {}
     units: dict[str, str] = {}
@@ -241,14 +264,14 @@ CHAIN = "mdof-chain"
 NAMES = (*ENTRIES, CHAIN)
 
 
-def look_up(name: str, masses: int | None = None) -> CatalogueModel:
-    """The model of a name; a chain takes its number of masses."""
+def look_up(name: str, masses: int | None = None, elements: Sequence[Element] = ()) -> CatalogueModel:
+    """The model of a name; a chain takes its number of masses and its nonlinear elements."""
     if name == CHAIN:
-        return _chain(2 if masses is None else masses)
+        return _chain(2 if masses is None else masses, elements)
     if name not in ENTRIES:
         raise InputError(
             f"there is no model {name!r} in the catalogue; it has: {', '.join(NAMES)}.{did_you_mean(name, NAMES)}"
         )
-    if masses is not None:
-        raise InputError(f"masses is for {CHAIN}, not for {name}.")
+    if masses is not None or elements:
+        raise InputError(f"{'elements are' if elements else 'masses is'} for {CHAIN}, not for {name}.")
     return ENTRIES[name]

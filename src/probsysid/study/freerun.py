@@ -11,6 +11,7 @@ from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.predict import Band, bands
 from probsysid.posterior.simulate import Simulation
 from probsysid.posterior.states import States
+from probsysid.posterior.unknown_inputs import UnknownInputs
 from probsysid.study.records import StudyRecord
 
 MOST_NUMBERS = 20_000_000
@@ -20,7 +21,7 @@ LEVEL = 0.9
 """Probability of the bands of predicted measurements."""
 
 STATE_SAMPLES = 20_000
-STATE_DRAWS = 20
+STATE_DRAWS, INPUT_DRAWS = 20, 100
 """Smoothing keeps one matrix per sample and draw: of long records only the first samples are smoothed."""
 
 
@@ -88,6 +89,12 @@ def smoothed(posterior: Posterior, index: int) -> States:
     """Smoothed states of a training record, or of its first part if it is very long."""
     records = tuple(r[: min(r.samples, STATE_SAMPLES)] for r in posterior.records)
     return replace(posterior, records=records).states(index, draws=STATE_DRAWS)
+
+
+def smoothed_inputs(posterior: Posterior, index: int) -> UnknownInputs:
+    """Unknown inputs and drifts on a training record, or on its first part."""
+    records = tuple(r[: min(r.samples, STATE_SAMPLES)] for r in posterior.records)
+    return replace(posterior, records=records).inputs(index, draws=INPUT_DRAWS)
 
 
 def free_runs(posterior: Posterior, records: tuple[StudyRecord, ...], draws: int) -> list[FreeRun]:

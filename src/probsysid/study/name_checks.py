@@ -6,7 +6,6 @@ from typing import Any
 from probsysid._internal.errors import did_you_mean
 from probsysid.model.equations import EquationError
 from probsysid.model.model_equations import CyclicExpression, ModelEquations, check_acyclic
-from probsysid.study.catalogue import look_up
 from probsysid.study.mistakes import Mistakes
 from probsysid.study.records import data_key
 from probsysid.study.schema import ModelSection, ParameterSection, Study
@@ -101,9 +100,9 @@ def check_catalogue(
     mistakes: Mistakes, section: ModelSection, inputs: tuple[str, ...], parameters: Mapping[str, ParameterSection]
 ) -> None:
     """The parameters and inputs that a model of the catalogue needs are there."""
-    if section.catalogue is None:
+    entry = section.entry
+    if entry is None:
         return
-    entry = look_up(section.catalogue, section.masses)
     missing_inputs = [name for name in entry.inputs if name not in inputs]
     missing = [name for name in entry.parameters if name not in parameters]
     if missing or missing_inputs:  # the messages below are clearer than those of the equations
@@ -122,7 +121,7 @@ def check_use(mistakes: Mistakes, study: Study, models: Sequence[ModelEquations]
     if len(models) != len(study.model):
         return
     _check_parameters(mistakes, study, models)
-    outputs = tuple(dict.fromkeys(name for data in study.data for name in data.outputs))
+    outputs = (*dict.fromkeys(name for data in study.data for name in data.outputs), *study.measured_inputs)
     physical = tuple(dict.fromkeys(name for m in models for name in m.physical))
     coordinates = tuple(dict.fromkeys(name for m in models for name in m.coordinates))
     _check_keys(mistakes, "initial", study.initial, physical, COMPONENT)

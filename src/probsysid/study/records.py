@@ -1,7 +1,7 @@
 """The records of a study: read from its data files, with their training and test ranges."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def read_records(mistakes: Mistakes, study: Study, folder: Path) -> list[StudyRe
     for index, section in enumerate(study.data):
         key = data_key(study, index)
         try:
-            records.append(_read_one(key, section, folder, tables))
+            records.append(_read_one(key, section, folder, tables, study))
         except InputError as error:
             mistakes.add(key, error)
     if len(records) == len(study.data) and not any(r.train is not None for r in records):
@@ -67,16 +67,18 @@ def data_key(study: Study, index: int) -> str:
     return "data" if len(study.data) == 1 else f"data[{index + 1}]"
 
 
-def _read_one(key: str, section: DataSection, folder: Path, tables: dict[TableKey, Table]) -> StudyRecord:
+def _read_one(key: str, section: DataSection, folder: Path, tables: dict[TableKey, Table], study: Study) -> StudyRecord:
     path = Path(section.file) if Path(section.file).is_absolute() else folder / section.file
     separator, decimal, encoding, lines = section.separator, section.decimal, section.encoding, section.skip_lines
     table_key = (path, separator, decimal, encoding, lines)
     if table_key not in tables:
         tables[table_key] = read_table(path, separator=separator, decimal=decimal, encoding=encoding, skip=lines)
+    _check_gaps(tables[table_key], section, study)
+    measured = {name: c for name, c in section.inputs.items() if name in study.measured_inputs}
     record, notes = read_record(
         tables[table_key],
-        inputs=_channels(section.inputs),
-        outputs=_channels(section.outputs),
+        inputs=_channels({name: c for name, c in section.inputs.items() if name not in measured}),
+        outputs=_channels({**section.outputs, **measured}),
         time=section.time,
         dt=section.dt,
         time_unit=section.time_unit,
@@ -87,7 +89,7 @@ def _read_one(key: str, section: DataSection, folder: Path, tables: dict[TableKe
     train = _range("train", section.train, record) or whole
     test = _range("test", section.test, record)
     skip = 0 if section.test is None else section.test.skip
-    _check_train(train, record)
+    _check_train(train, record, section.outputs)
     if train is not None and test is not None:
         notes = (*notes, *_overlap(train, test))
     if test is not None and skip >= test.stop - test.start:
@@ -100,13 +102,25 @@ def _channels(sections: Mapping[str, ChannelSection]) -> dict[str, Channel]:
     return {name: Channel(**dict(section)) for name, section in sections.items()}
 
 
-def _check_train(train: slice | None, record: Record) -> None:
+def _check_gaps(table: Table, section: DataSection, study: Study) -> None:
+    """Raise for an unknown input that has values only here and there, but no noise with which they are measured."""
+    for name, channel in section.inputs.items():
+        if name in study.unknown and name not in study.measured_inputs:
+            gaps = np.isnan(table.numbers(channel.column))
+            if np.any(gaps):
+                raise InputError(
+                    f"the unknown input {name!r} has no value at {table.place(int(np.argmax(gaps)))} of {table.path}; "
+                    f"if the others are measurements, say with which noise: noise.{name} = ..."
+                )
+
+
+def _check_train(train: slice | None, record: Record, outputs: Iterable[str]) -> None:
     """Raise if the training range is too short or an output has no value in it."""
     if train is None:
         return
     if train.stop - train.start < LEAST_SAMPLES:
         raise InputError(f"train has {train.stop - train.start} samples; it needs {LEAST_SAMPLES} or more.")
-    for name in record.outputs:
+    for name in outputs:
         if not np.any(np.isfinite(record.outputs[name][train])):
             raise InputError(f"output {name!r} has no value in the training range.")
 

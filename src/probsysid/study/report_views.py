@@ -48,6 +48,7 @@ def model_view(result: CandidateResult) -> ModelView:
         descriptions=candidate.descriptions,
         fixed={n: (s.fixed, s.unit) for n, s in candidate.parameters.items() if s.fixed is not None},
         states=result.states,
+        inputs=result.inputs,
         runs=[
             RunView(run.measured.name, run.simulation, run.train, run.test, run.scores(), run.start)
             for run in result.runs

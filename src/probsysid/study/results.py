@@ -2,8 +2,8 @@
 
 import platform
 import time as clock
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any, NotRequired, TypedDict
 
@@ -14,6 +14,7 @@ from probsysid._version import __version__
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.states import States
 from probsysid.posterior.storage import settings_record
+from probsysid.posterior.unknown_inputs import UnknownInputs
 from probsysid.smc.weights import normalise
 from probsysid.study.candidates import CandidateModel
 from probsysid.study.freerun import FreeRun
@@ -37,6 +38,8 @@ class CandidateResult:
     """Sentences about what failed or is doubtful."""
     watch: Stopwatch | None = None
     """Where the time of the run went; None for results that are read again."""
+    inputs: Mapping[int, UnknownInputs] = field(default_factory=dict)
+    """Unknown inputs and drifts by training record."""
 
     @property
     def trusted(self) -> bool:
@@ -138,6 +141,7 @@ class ModelSummary(TypedDict):
     effective_particles: float
     scores: dict[str, object]
     identifiability: list[str]
+    inputs: dict[str, list[str]]
     problems: list[str]
     trusted: bool
     sampling: str
@@ -184,6 +188,7 @@ def _model_summary(result: CandidateResult) -> ModelSummary:
         "effective_particles": posterior.ess,
         "scores": {run.measured.name: run.scores() for run in result.runs if run.scores()},
         "identifiability": list(posterior.identifiability.sentences),
+        "inputs": {posterior.records[i].name or str(i): list(f.sentences) for i, f in result.inputs.items()},
         "problems": list(result.problems),
         "trusted": result.trusted,
         "sampling": result.status,

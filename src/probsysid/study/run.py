@@ -20,9 +20,10 @@ from probsysid.parallel.executor import Executor
 from probsysid.posterior.posterior import Posterior
 from probsysid.posterior.settings import Setup
 from probsysid.posterior.states import States
+from probsysid.posterior.unknown_inputs import UnknownInputs
 from probsysid.study import output_folder
 from probsysid.study.candidates import CandidateModel
-from probsysid.study.freerun import free_runs, smoothed
+from probsysid.study.freerun import free_runs, smoothed, smoothed_inputs
 from probsysid.study.identification import Course, identify_all
 from probsysid.study.resolve import ResolvedStudy, resolve_study
 from probsysid.study.results import CandidateResult, comparison, summary, versions
@@ -32,6 +33,7 @@ from probsysid.study.toml_writer import to_toml
 
 Say = Callable[[str], None]
 Value = TypeVar("Value")
+Smoothed = TypeVar("Smoothed", States, UnknownInputs)
 
 LONGEST_STEM = 60
 """Bytes of a record's or output's name in the name of a figure; file systems allow 255 for all of it."""
@@ -110,26 +112,38 @@ def work_out(resolved: ResolvedStudy, candidate: CandidateModel, posterior: Post
     if posterior.check is not None and not posterior.check.adequate:
         problems.append(posterior.verdict.rstrip("."))
     states: dict[int, States] = {}
+    inputs: dict[int, UnknownInputs] = {}
     if resolved.study.report.states:
         say(f"smoothing the states of {candidate.name}")
-        for index, item in enumerate(resolved.trained):
-            found = _attempt(partial(smoothed, posterior, index))
-            if isinstance(found, States) and all(np.all(np.isfinite(mean)) for mean in found.mean.values()):
-                states[index] = found
-            else:
-                why = f" ({found})" if isinstance(found, Exception) else ""
-                problems.append(f"the states on {item.name} could not be smoothed{why}")
+        states = _by_record(resolved, partial(smoothed, posterior), "the states", problems)
+        if candidate.problem.latent:
+            say(f"smoothing the unknown inputs of {candidate.name}")
+            inputs = _by_record(resolved, partial(smoothed_inputs, posterior), "the unknown inputs", problems)
     say(f"simulating {candidate.name}")
     runs = _attempt(lambda: free_runs(posterior, resolved.measured, resolved.study.report.draws))
     if isinstance(runs, Exception):
-        return CandidateResult(
-            candidate, posterior, states, [], (*problems, f"the posterior could not be simulated ({runs})")
-        )
+        problems.append(f"the posterior could not be simulated ({runs})")
+        return CandidateResult(candidate, posterior, states, [], tuple(problems), inputs=inputs)
     for run in runs:
         if run.failed:
             total = run.failed + len(run.simulation.weights)
             problems.append(f"{run.failed} of {total} free runs on {run.measured.name} did not stay finite")
-    return CandidateResult(candidate, posterior, states, runs, tuple(problems))
+    return CandidateResult(candidate, posterior, states, runs, tuple(problems), inputs=inputs)
+
+
+def _by_record(
+    resolved: ResolvedStudy, work: Callable[[int], Smoothed], what: str, problems: list[str]
+) -> dict[int, Smoothed]:
+    """What is smoothed on each training record; a sentence is added to the problems where that fails."""
+    results: dict[int, Smoothed] = {}
+    for index, item in enumerate(resolved.trained):
+        found = _attempt(partial(work, index))
+        if not isinstance(found, Exception) and all(np.all(np.isfinite(mean)) for mean in found.mean.values()):
+            results[index] = found
+        else:
+            why = f" ({found})" if isinstance(found, Exception) else ""
+            problems.append(f"{what} on {item.name} could not be smoothed{why}")
+    return results
 
 
 def _refined(resolved: ResolvedStudy, posterior: Posterior, say: Say) -> tuple[Posterior, list[str]]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -13,7 +14,8 @@ from probsysid.data.intersample import Word
 from probsysid.data.readers.sample_times import SECONDS
 from probsysid.model.model import MAX_ORDER
 from probsysid.model.noise import Noise
-from probsysid.study.catalogue import look_up
+from probsysid.study.catalogue import LONGEST_CHAIN, CatalogueModel, Element, look_up
+from probsysid.study.indices import End
 from probsysid.study.kernels import KernelTable
 from probsysid.study.priors import Prior
 from probsysid.study.schema_values import (
@@ -201,6 +203,14 @@ class SolverSection(Section):
     conditioning: str | None = None
     ode_noise: float | None = None
     pilot: bool | None = None
+    likelihood: str | None = None
+
+
+class ElementSection(Section):
+    """A nonlinear element of a chain of masses."""
+
+    between: Annotated[list[int], Field(min_length=2, max_length=2)]
+    force: EquationText
 
 
 class TermSection(Section):
@@ -238,7 +248,8 @@ class ModelSection(Section):
 
     name: str | None = None
     catalogue: Annotated[str, AfterValidator(_catalogue)] | None = None
-    masses: Annotated[int, Field(ge=1, le=8)] | None = None
+    masses: Annotated[int, Field(ge=1, le=LONGEST_CHAIN)] | None = None
+    elements: list[ElementSection] = []
     coordinates: dict[Name, Annotated[int, Field(ge=1, le=MAX_ORDER)]] = {}
     equations: dict[str, EquationText] = {}
     outputs: dict[str, EquationText] = {}
@@ -260,7 +271,21 @@ class ModelSection(Section):
             raise PydanticCustomError("ours", "catalogue brings its own coordinates and equations: leave them out")
         if self.catalogue is None and self.masses is not None:
             raise PydanticCustomError("ours", "masses is for catalogue = 'mdof-chain'")
+        try:
+            entry = self.entry
+        except InputError as error:
+            raise as_custom(error) from None
+        if entry is None and self.elements:
+            raise PydanticCustomError("ours", "elements are for catalogue = 'mdof-chain'")
         return self
+
+    @cached_property
+    def entry(self) -> CatalogueModel | None:
+        """The model of the catalogue, if it is one."""
+        if self.catalogue is None:
+            return None
+        elements = [Element((e.between[0], e.between[1]), e.force.text) for e in self.elements]
+        return look_up(self.catalogue, self.masses, elements)
 
 
 class SamplerSection(Section):
@@ -295,6 +320,28 @@ class ReportSection(Section):
     """Whether to smooth states, which takes one more pass over the data."""
 
 
+class IndexSection(Section):
+    """The values of an index, and what lies beyond the ends of the row."""
+
+    first: Annotated[int, Field(ge=0)] = 1
+    last: int
+    below: End | None = None
+    above: End | None = None
+
+    @model_validator(mode="after")
+    def _a_row(self) -> "IndexSection":
+        if not self.first < self.last <= self.first + LONGEST_ROW:
+            text = f"last must be larger than first ({self.first}), by {LONGEST_ROW} at most, found {self.last}"
+            raise PydanticCustomError("ours", "{text}", {"text": text})
+        if (self.below == "ring") != (self.above == "ring"):
+            raise PydanticCustomError("ours", "a ring closes at both ends: below = 'ring' and above = 'ring'")
+        return self
+
+
+LONGEST_ROW = 200
+"""Largest difference of an index from its first value to its last."""
+
+
 class SelectionSection(Section):
     """How `select` searches the terms of a model: the options of `probsysid.SearchOptions`."""
 
@@ -314,6 +361,7 @@ class Study(Section):
 
     title: str = ""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    index: dict[Name, IndexSection] = {}
     data: Annotated[list[DataSection], Field(min_length=1)]
     model: Annotated[list[ModelSection], Field(min_length=1)]
     parameters: dict[Name, Parameter] = {}
@@ -327,6 +375,13 @@ class Study(Section):
     sampler: SamplerSection = SamplerSection()
     report: ReportSection = ReportSection()
     selection: SelectionSection = SelectionSection()
+
+    @property
+    def measured_inputs(self) -> tuple[str, ...]:
+        """Unknown inputs that have a column and a noise: they are measured, with that noise."""
+        noisy = {*self.noise, *(name for section in self.model for name in section.noise)}
+        columns = {name for data in self.data for name in data.inputs}
+        return tuple(name for name in self.unknown if name in noisy and name in columns)
 
 
 assert set(get_args(Word)) == set(get_args(InputSection.model_fields["intersample"].annotation))

@@ -144,6 +144,6 @@ def checked_smoothness(value: object) -> object:
 def checked_diffusion(value: object) -> object:
     """The name of a diffusion, or a fixed scale."""
     positive = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-    if not isinstance(value, str) and not positive:
+    if (not isinstance(value, str) and not positive) or value == "inferred":
         raise PydanticCustomError("ours", "it must be 'quasi-mle', 'dynamic' or a positive number")
     return value

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from probsysid._internal.errors import InputError, did_you_mean
-from probsysid.study.mistakes import StudyError
-from probsysid.study.schema import Section, Study
+from probsysid.study.indices import Index, expand
+from probsysid.study.mistakes import Mistakes, StudyError
+from probsysid.study.schema import IndexSection, Section, Study
 
 MAX_FILE = 1_000_000
 """Bytes of a study file: a thousand times a long one."""
@@ -52,7 +53,8 @@ def read_study(path: Path) -> Study:
 
 
 def study_of(tables: dict[str, Any], path: Path | str = "study") -> Study:
-    """Validate the tables of a study file."""
+    """Validate the tables of a study file, its indices written out."""
+    tables = _without_indices(tables, path)
     listed = {key for key in SEVERAL if isinstance(tables.get(key), list)}
     several = {key: value if key in listed else [value] for key, value in tables.items() if key in SEVERAL}
     try:
@@ -60,6 +62,22 @@ def study_of(tables: dict[str, Any], path: Path | str = "study") -> Study:
     except ValidationError as error:
         problems = [_problem(item, listed) for item in error.errors(include_url=False)]
         raise StudyError(path, list(dict.fromkeys(problems))) from None
+
+
+def _without_indices(tables: dict[str, Any], path: Path | str) -> dict[str, Any]:
+    """The tables with `x[i]` as `x1`, `x2`, ...; as they are if the ranges of indices are not valid."""
+    rows = tables.get("index")
+    if not isinstance(rows, dict) or not rows:
+        return tables
+    try:
+        sections = {letter: IndexSection.model_validate(row) for letter, row in rows.items()}
+    except ValidationError:
+        return tables
+    mistakes = Mistakes(Path(path))
+    indices = {letter: Index(s.first, s.last, s.below, s.above) for letter, s in sections.items()}
+    found = expand(tables, indices, mistakes)
+    mistakes.stop()
+    return found
 
 
 _MUST = {

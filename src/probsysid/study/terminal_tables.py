@@ -45,6 +45,10 @@ def show_results(results: "list[CandidateResult]") -> None:
                 typer.echo(f"{name}: {flags}")
         for sentence in posterior.identifiability.sentences:
             typer.echo(f"not identified: {sentence}")
+        for index, found in result.inputs.items():
+            on = f" on {posterior.records[index].name or index + 1}" if len(result.inputs) > 1 else ""
+            for sentence in found.sentences:
+                typer.echo(f"{sentence}{on}")
         typer.echo(_evidence(posterior))
         for sentence in (posterior.sampling_verdict if result.trusted else "", posterior.verdict):
             if sentence:  # a run that is not to be trusted is said below, with all that is wrong

@@ -63,8 +63,8 @@ class BatchTarget(FilterTarget):
 
     @cached_property
     def data(self) -> tuple[PackedSamples, ...]:
-        pairs = zip(self.records, self._sample_filters, strict=True)
-        packed = [self.integrator.samples(record, each, self.substeps) for record, each in pairs]
+        pairs = enumerate(zip(self.records, self._sample_filters, strict=True))
+        packed = [self.integrator.samples(record, each, self.substeps, number=n) for n, (record, each) in pairs]
         return tuple(each.changed(partial(padded, batching=self.batching)) for each in packed)
 
     @cached_property
@@ -77,15 +77,16 @@ class BatchTarget(FilterTarget):
         return f"{where} (t = {self.records[record].time[local]:.6g})"
 
     def at(self, level: int) -> "BatchTarget":
-        """The same with 2**level integration steps per sampling interval; all levels share their programs."""
+        """The same with 2**level integration steps per sampling interval, all levels with the same programs; or with
+        2**level times as many points."""
         if level not in self._levels:
-            self._levels[level] = self._like(2**level, self.integrator, self.particles, self._levels)
+            self._levels[level] = self._like(*self.of_level(level), self.particles, self._levels)
         return self._levels[level]
 
     @cached_property
     def pilot(self) -> "BatchTarget | None":
         """The same with a cheaper likelihood, where there is one and steps are automatic."""
-        if not (self.adaptive and self.solver.pilot and has_pilot(self.problem)):
+        if self.estimated or not (self.adaptive and self.solver.pilot and has_pilot(self.problem)):
             return None
         return self.with_runge_kutta(self.substeps)
 

@@ -28,9 +28,10 @@ from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.solver import Solver
 from probsysid.parallel.executor import Executor, concatenate
 from probsysid.parallel.sharding import constrain_sharding, prefetch, replicate, rows_of
+from probsysid.particlefilter.keys import seeds_of
 from probsysid.smc.adaptive_substeps import FIRST
 from probsysid.smc.weights import finite_or_lost
-from probsysid.targets.integrators import Integrator, ProbabilisticSolver
+from probsysid.targets.integrators import Integrator, PointFilters, integrator_of
 
 Result = TypeVar("Result")
 
@@ -109,10 +110,12 @@ class FilterTarget(ABC):
         self.solver = solver
         self.particles = particles
         self.executor = executor
-        self.integrator = integrator or ProbabilisticSolver(solver)
+        self.integrator = integrator or integrator_of(problem, solver)
         self.batching = batching
-        self.adaptive = solver.substeps == "auto"
-        given = 2**FIRST if self.adaptive else solver.steps
+        self.estimated = isinstance(self.integrator, PointFilters)
+        """Whether energies are estimates, by particle filters."""
+        self.adaptive = solver.substeps == "auto" or self.estimated
+        given = 2**FIRST if self.adaptive and not self.estimated else solver.steps
         self.substeps = given if substeps is None else substeps
         remote = executor.remote
         self.block = None if remote is None else remote.block(particles)
@@ -136,6 +139,18 @@ class FilterTarget(ABC):
     @abstractmethod
     def describe(self, sample: int) -> str:
         """How messages name a sample."""
+
+    @property
+    def most_levels(self) -> int:
+        """How many times points may be doubled."""
+        integrator = self.integrator
+        return integrator.settings.levels if isinstance(integrator, PointFilters) and integrator.random else 0
+
+    def of_level(self, level: int) -> tuple[int, Integrator]:
+        """Steps per sampling interval, and what integrates, at a level: twice as many steps at each, or points."""
+        if isinstance(self.integrator, PointFilters):
+            return self.substeps, self.integrator.at(level)
+        return 2**level, self.integrator
 
     @property
     def at_once(self) -> int:
@@ -293,7 +308,7 @@ class FilterTarget(ABC):
             spec, numbers = TreeSpec.pack(self.problem.fixed(record))
             put = partial(replicate, mesh=self._mesh)
             roles = self.problem.roles(record)
-            program = self.problem.space.program(_prepare, roles, spec, self.executor, put=put)
+            program = self.problem.space.program(_prepare, roles, spec, self.executor, self.estimated, put=put)
             self._preparations[record] = partial(program, put(numbers))
         return self._preparations[record]
 
@@ -318,10 +333,17 @@ def _columns(values: PyTree, part: slice) -> PyTree:
 
 
 def _prepare(
-    roles: QuantityRoles, spec: TreeSpec, executor: Executor, space: ParameterSpace, numbers: Numbers, theta: Numbers
+    roles: QuantityRoles,
+    spec: TreeSpec,
+    executor: Executor,
+    estimated: bool,
+    space: ParameterSpace,
+    numbers: Numbers,
+    theta: Numbers,
 ) -> PreparedParticles:
     """Particles as the filter takes them, and their log prior; fixed quantities come as numbers for a spec."""
     fixed = spec.unpack(numbers)
     make = over_particles(lambda free: roles.particle({**fixed, **space.values_of_one(free)}))
+    particles = make(theta)._replace(seed=seeds_of(theta) if estimated else None)
     log_prior = jax.vmap(space.log_prior_of_one, in_axes=-1)(theta)
-    return PreparedParticles(constrain_sharding(make(theta), executor.mesh(theta.shape[-1])), log_prior)
+    return PreparedParticles(constrain_sharding(particles, executor.mesh(theta.shape[-1])), log_prior)

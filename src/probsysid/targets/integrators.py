@@ -3,7 +3,7 @@
 The second is the *pilot* of the first: cheap, for particles that are only passing through.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -17,11 +17,14 @@ from probsysid.model.noise import is_coloured
 from probsysid.model.problem import Problem
 from probsysid.odefilter import filter_inputs, runge_kutta
 from probsysid.odefilter.continuous_discrete import LARGEST, ContinuousDiscreteEKF
+from probsysid.odefilter.data_given_ode import DataGivenODE
 from probsysid.odefilter.filter import SampleFilter
 from probsysid.odefilter.ode_filter import ODEFilter
 from probsysid.odefilter.packed_samples import PackedSamples
 from probsysid.odefilter.runge_kutta import RungeKuttaFilter
 from probsysid.odefilter.solver import Solver
+from probsysid.particlefilter.filter import InnerFilter
+from probsysid.particlefilter.settings import ParticleFilter
 
 SETTLED = 200
 """Intervals after which the solver's own variances do not change any more."""
@@ -35,10 +38,10 @@ class Integrator(Protocol):
         ...
 
     def samples(
-        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None
+        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None, number: int = 0
     ) -> PackedSamples:
-        """The samples of a record; or, of one that grows, those from `first` on, of which `record` holds these and the
-        one before."""
+        """The samples of a record, the one with this number; or, of one that grows, those from `first` on, of which
+        `record` holds these and the one before."""
         ...
 
 
@@ -48,12 +51,14 @@ class ProbabilisticSolver:
 
     solver: Solver
 
-    def sample_filter(self, model: Model, jump_order: int | None) -> ODEFilter:
-        return self.solver.ode_filter(model, jump_order)
+    def sample_filter(self, model: Model, jump_order: int | None) -> ODEFilter | DataGivenODE:
+        return self.solver.likelihood_filter(model, jump_order)
 
     def samples(
-        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None
+        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None, number: int = 0
     ) -> PackedSamples:
+        if isinstance(sample_filter, DataGivenODE):
+            sample_filter = sample_filter.alone
         assert isinstance(sample_filter, ODEFilter)
         unit = None
         if first is not None:
@@ -90,10 +95,52 @@ class RungeKutta:
         return ContinuousDiscreteEKF(model, self.joint) if self.disturbed else RungeKuttaFilter(model)
 
     def samples(
-        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None
+        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None, number: int = 0
     ) -> PackedSamples:
         prepared = runge_kutta.prepare(record, sample_filter.model, substeps)
         return PackedSamples.of(jax.tree.map(lambda leaf: leaf[1 if first else 0 :], prepared))
+
+
+@dataclass(frozen=True)
+class PointFilters:
+    """Particle filters, which estimate the likelihood."""
+
+    settings: ParticleFilter
+    random: bool
+    """Whether anything is random between samples or at the first; if not, one point is all."""
+    level: int = 0
+    """How many times the number of points was doubled."""
+
+    @classmethod
+    def of(cls, problem: Problem, settings: ParticleFilter) -> "PointFilters":
+        """For a problem."""
+        return cls(settings, problem.disturbed or problem.model.diffusion is not None)
+
+    def at(self, level: int) -> "PointFilters":
+        """With the number of points doubled so many times."""
+        return replace(self, level=level)
+
+    def sample_filter(self, model: Model, jump_order: int | None) -> InnerFilter:
+        points = self.settings.points(self.level) if self.random else 1
+        guided = self.settings.guide == "ekf" or (
+            self.settings.guide == "auto" and any(map(any, model.outputs_sparsity))
+        )
+        return InnerFilter(model, points, self.settings.substeps, guided and self.random, self.settings.ess)
+
+    def samples(
+        self, record: Record, sample_filter: SampleFilter, substeps: int, first: int | None = None, number: int = 0
+    ) -> PackedSamples:
+        prepared = runge_kutta.prepare(record, sample_filter.model, substeps)
+        sample = max((first or 0) - 1, 0) + np.arange(record.samples)
+        index = np.stack([np.full(record.samples, number), sample], axis=-1)
+        prepared = prepared._replace(grid=prepared.grid[:, : 2 * substeps], count=None, index=index)
+        return PackedSamples.of(jax.tree.map(lambda leaf: leaf[1 if first else 0 :], prepared))
+
+
+def integrator_of(problem: Problem, solver: Solver) -> Integrator:
+    """What a solver integrates with."""
+    settings = solver.particle_filter
+    return ProbabilisticSolver(solver) if settings is None else PointFilters.of(problem, settings)
 
 
 def why_no_pilot(problem: Problem) -> str | None:

@@ -78,13 +78,14 @@ class StreamTarget(FilterTarget):
     @cached_property
     def pilot(self) -> "StreamTarget | None":
         """The same with a cheaper likelihood, where there is one and steps are automatic."""
-        if not (self.adaptive and self.solver.pilot and has_pilot(self.problem)):
+        if self.estimated or not (self.adaptive and self.solver.pilot and has_pilot(self.problem)):
             return None
         return self._like(self.substeps, RungeKutta.of(self.problem, self.solver))
 
     def at(self, level: int) -> "StreamTarget":
         """The same with 2**level integration steps per sampling interval."""
-        return self if self.substeps == 2**level else self._like(2**level, self.integrator)
+        of_level = self.of_level(level)
+        return self if (self.substeps, self.integrator) == of_level else self._like(*of_level)
 
     def of(self, run: IBISState) -> "StreamTarget":
         """The target that a run is computed with."""

@@ -17,12 +17,14 @@ from scipy.optimize import least_squares
 
 import probsysid as ps
 from probsysid.model.equations import parse
+from probsysid.model.latent_processes import LatentProcesses
 from probsysid.model.model_equations import ModelEquations
 from probsysid.model.problem import Problem
 from probsysid.posterior.diagnostics.advice import (
     delay_remedy,
     doubt,
     find_doubts,
+    model_remedy,
     outliers_doubt,
     unknown_limits,
 )
@@ -327,3 +329,13 @@ def test_white_errors_of_the_right_size_are_no_doubt() -> None:
     sentence = doubt("y of record 1", "y", wide, 0.5, problem)
     assert sentence.startswith("the noise of 'y of record 1' is fixed at 0.5, and prediction errors are 3")
     assert sentence.endswith("in Python: `noise={'y': dist.LogNormal(np.log(1.5), 1)}`.")
+
+
+def test_a_model_with_an_unknown_input_is_told_to_change_its_kernel() -> None:
+    """Not to give process noise to the coordinates of the kernel."""
+    model = ps.Model({"x": 1}, lambda s, u, p: {"x": u.force - s.x})
+    latent = LatentProcesses.make(model, {}, {"force": ps.Matern(1.5, scale=1.0, length=1.0)}, {})
+    problem = Problem.make(model, {}, {"x": 0.1}, [{"x": 0.0}], {}, {}, latent)
+    remedy = model_remedy(problem, None, "x")
+    assert remedy.startswith("What is unknown or drifts ('force') does not account for them: compare other kernels")
+    assert "process_noise" not in remedy

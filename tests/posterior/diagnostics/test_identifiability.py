@@ -8,7 +8,11 @@ from scipy.special import ndtri
 
 import probsysid as ps
 from probsysid import dist
+from probsysid.model.latent_processes import LatentProcesses
+from probsysid.model.problem import Problem
 from probsysid.posterior.diagnostics.identifiability import at_prior
+from probsysid.posterior.settings import Setup
+from tests.posterior.tiny import tiny_posterior
 
 SAMPLES, DT, NOISE, GAIN = 60, 0.1, 0.02, 2.0
 
@@ -115,3 +119,27 @@ def test_without_its_problem_a_posterior_has_correlations_only(posterior: ps.Pos
     bare = replace(posterior, setup=type(posterior.setup)())
     assert bare.identifiability.combinations == ()
     assert bare.table()["flags"]["b"] == "tied to c (-1.00)"
+
+
+def test_mass_and_the_scale_of_an_unknown_force_are_a_formula_with_advice() -> None:
+    """m x'' + c x' + k x = f with an unknown f: all of them times a factor move in the same way."""
+    model = ps.Model({"x": 2}, lambda s, u, p: {"x": (u.force - p.c * s.dx - s.x) / p.m}, lambda s, u, p: {"y": s.x})
+    wide = dist.LogNormal(0, 1)
+    priors = {"m": wide, "c": 0.1}
+    latent = LatentProcesses.make(model, priors, {"force": ps.Matern(0.5, scale=wide, length=1.0)}, {})
+    problem = Problem.make(model, priors, {"y": 0.1}, [{"x": 0.0, "dx": 0.0}], {}, {}, latent)
+    mass = np.exp(normal(2000))
+    posterior = replace(
+        tiny_posterior(),
+        values={"m": mass, "force.scale": 2 * mass * np.exp(0.05 * normal(2000, seed=1))},
+        theta=np.zeros((2, 2000)),
+        weights=np.full(2000, 1 / 2000),
+        setup=Setup((problem, ps.Solver(substeps=1))),
+        sampling=None,
+    )
+    (sentence,) = posterior.identifiability.sentences
+    assert sentence.startswith("only force.scale/m is known: 2.00")
+    assert sentence.endswith(
+        "; a narrower prior for force.scale or m, or force measured during a part of the record, would tell them apart"
+    )
+    assert posterior.table()["flags"]["m"] == "at prior; tied to force.scale (only force.scale/m is known)"

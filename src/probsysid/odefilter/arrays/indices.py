@@ -1,17 +1,33 @@
-"""Indices of the filter in array form: which components are where."""
+"""Indices of the filter in array form, which components are where, and the algebra that suits their number."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from probsysid.odefilter.arrays.sqrt_algebra import SparseRows
+from probsysid.odefilter.arrays.batched import Batched, fits_batched
+from probsysid.odefilter.arrays.lapack import Lapack
+from probsysid.odefilter.arrays.sqrt_algebra import SparseRows, SquareRootAlgebra
 from probsysid.odefilter.ode_filter import ODEFilter
 
 
 @dataclass(frozen=True)
 class IndexedFilter(ODEFilter):
-    """Orders of components, as arrays of indices."""
+    """Orders of components, as arrays of indices, and operations on matrices."""
+
+    unrolled: ClassVar[bool] = False
+    algebra: SquareRootAlgebra | None = None
+    """How matrices are multiplied and triangularised; None: by the size of the largest."""
+
+    @cached_property
+    def _algebra(self) -> SquareRootAlgebra:
+        """As chosen; otherwise by the size of the largest matrix."""
+        if self.algebra is not None:
+            return self.algebra
+        noise = len(self._highest) if self.ode_noise else 0
+        columns = len(self._free) + self.layout.size + noise
+        return Batched() if fits_batched(len(self._prediction_order), columns) else Lapack()
 
     @cached_property
     def _physical(self) -> np.ndarray:

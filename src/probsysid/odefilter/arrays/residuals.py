@@ -151,6 +151,20 @@ def others_along_ode(
     return jax.vmap(along, in_axes=1, out_axes=1)(rows)[np.array(others, dtype=int)]
 
 
+def residual_energy(
+    rows: Float[Numbers, "predicted column"],
+    jacobian: Float[Numbers, "coordinate physical"],
+    spread: Float[Numbers, "coordinate"],
+    residuals: Float[Numbers, "coordinate"],
+    algebra: SquareRootAlgebra,
+) -> Scalar:
+    """Minus the log density of the ODE residuals being zero up to noise of the given spread; the rows are those of the
+    highest derivatives, then those of the free components."""
+    count, physical = jacobian.shape
+    residual_rows = rows[:count] - algebra.product(jacobian, rows[count : count + physical])
+    return algebra.observe(residual_rows, residuals, jnp.zeros(count), list(spread), rows[:0], residuals[:0])[0]
+
+
 def residual_variance_ratios(
     layout: Layout, jacobian: Float[Numbers, "coordinate physical"], algebra: SquareRootAlgebra
 ) -> Float[Array, "coordinate"]:

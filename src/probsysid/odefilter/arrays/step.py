@@ -9,7 +9,7 @@ Rows of a factor are in the order of `ODEFilter.free`; means, as everywhere, in 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import ClassVar, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -20,20 +20,18 @@ from jaxtyping import Array, Float, PyTree
 from probsysid._internal.array_types import Numbers, Scalar, Vector
 from probsysid.model.particle import Particle
 from probsysid.model.sparsity import SparsityPattern
-from probsysid.odefilter.arrays.batched import Batched, fits_batched
 from probsysid.odefilter.arrays.coloured import aged, joined, noise_alone, own_rows, with_coloured, with_noise_of
 from probsysid.odefilter.arrays.indices import IndexedFilter
-from probsysid.odefilter.arrays.lapack import Lapack
 from probsysid.odefilter.arrays.residuals import (
     diffusions_from_others,
     disturbance_rows,
     embed,
     off_solutions,
     others_along_ode,
+    residual_energy,
     residual_variance_ratios,
     rows_along_ode,
 )
-from probsysid.odefilter.arrays.sqrt_algebra import SquareRootAlgebra
 from probsysid.odefilter.coloured_noise import apart_from_state, coloured, units_of_all
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
@@ -41,7 +39,15 @@ from probsysid.odefilter.interval_data import IntervalData
 from probsysid.odefilter.layout import Layout
 from probsysid.odefilter.linearise import jacobian_matrix
 from probsysid.odefilter.noise_likelihood import transformed
-from probsysid.odefilter.ode_filter import FoldStep, NextState, ODEFilter, Prediction, ScanStep, StepItems
+from probsysid.odefilter.ode_filter import (
+    FoldStep,
+    LinearisedODE,
+    NextState,
+    ODEFilter,
+    Prediction,
+    ScanStep,
+    StepItems,
+)
 from probsysid.odefilter.taylor_init import completion_sparsity, taylor_derivatives
 from probsysid.odefilter.unrolled.gaussian import Innovation
 
@@ -56,19 +62,6 @@ def as_array_filter(ode_filter: ODEFilter) -> "ArrayFilter":
 class ArrayFilter(IndexedFilter):
     """A filter whose state holds arrays: mean (D,), factor (free, free), jacobian (coordinate, physical), a diffusion
     memory of arrays by coordinate, and variance (coordinate,)."""
-
-    unrolled: ClassVar[bool] = False
-    algebra: SquareRootAlgebra | None = None
-    """How matrices are multiplied and triangularised; None: by the size of the largest."""
-
-    @cached_property
-    def _algebra(self) -> SquareRootAlgebra:
-        """As chosen; otherwise by the size of the largest matrix."""
-        if self.algebra is not None:
-            return self.algebra
-        noise = len(self._highest) if self.ode_noise else 0
-        columns = len(self._free) + self.layout.size + noise
-        return Batched() if fits_batched(len(self._prediction_order), columns) else Lapack()
 
     # Initialisation
 
@@ -86,7 +79,9 @@ class ArrayFilter(IndexedFilter):
         return FilterState(mean, factor, jacobian, memory, jnp.zeros_like(guesses), jnp.zeros(self._tracked))
 
     def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> Float[Array, "coordinate"]:
-        """Squared diffusion of each coordinate, from the initial state alone."""
+        """Squared diffusion of each coordinate, given or from the initial state alone."""
+        if particle.diffusion is not None:
+            return jnp.stack(particle.diffusion) ** 2
         extended = self.layout.further(EXTRA_DERIVATIVES)
         derivatives = self._completion(particle, extended, sample.inputs)(jnp.stack(particle.initial_mean))
         ends = np.array(extended.offsets) + np.array(extended.smoothness)
@@ -200,7 +195,14 @@ class ArrayFilter(IndexedFilter):
         self, particle: Particle, mean: Array, corrected: Array, inputs: Vector, scales: Numbers
     ) -> tuple[Array, Array]:
         values, jacobian = self._linearise(particle, corrected, inputs, scales)
-        return values + self._algebra.product(jacobian, (mean - corrected)[self._physical]), jacobian
+        return self._values_along(LinearisedODE(corrected, values, jacobian), mean), jacobian
+
+    def _values_along(self, along: LinearisedODE, mean: Array) -> Array:
+        return along.values + self._algebra.product(along.jacobian, (mean - along.mean)[self._physical])
+
+    def _residual_energy(self, rows: Array, ode: LinearisedODE, scales: Numbers) -> Scalar:
+        spread = self.ode_noise / scales[self._highest]
+        return residual_energy(rows, ode.jacobian, spread, ode.mean[self._highest] - ode.values, self._algebra)
 
     def _calibrate(
         self,

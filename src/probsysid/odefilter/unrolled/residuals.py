@@ -157,6 +157,16 @@ def residual_rows(layout: Layout, rows: list[Row], jacobian: list[Row], noise: N
     return result
 
 
+def residual_energy(
+    layout: Layout, rows: list[Row], mean: Row, values: Row, jacobian: list[Row], spread: list[Scalar]
+) -> Scalar:
+    """Minus the log density of the ODE residuals being zero up to noise of the given spread, from the rows of the
+    prediction and the ODE linearised at its mean."""
+    directions = residual_rows(layout, rows, jacobian, None)
+    zeros = [jnp.zeros(())] * len(spread)
+    return gaussian.observe(directions, residuals_at(layout, mean, values), zeros, spread, [], [])[0]
+
+
 def residual_variance_ratio(layout: Layout, jacobian_row: Row, coordinate: int) -> Scalar:
     """H Q H' over the same for H = e_n: the residual's variance from the newest step's noise, first order over zeroth.
 

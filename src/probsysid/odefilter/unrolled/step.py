@@ -19,7 +19,15 @@ from probsysid.odefilter.coloured_noise import apart_from_state, coloured, units
 from probsysid.odefilter.diffusion import EXTRA_DERIVATIVES, FLOOR, UnitVariance, initial_diffusion, without_data
 from probsysid.odefilter.filter_state import FilterState
 from probsysid.odefilter.interval_data import IntervalData
-from probsysid.odefilter.ode_filter import FoldStep, NextState, ODEFilter, Prediction, ScanStep, StepItems
+from probsysid.odefilter.ode_filter import (
+    FoldStep,
+    LinearisedODE,
+    NextState,
+    ODEFilter,
+    Prediction,
+    ScanStep,
+    StepItems,
+)
 from probsysid.odefilter.taylor_init import taylor_derivatives
 from probsysid.odefilter.unrolled import gaussian
 from probsysid.odefilter.unrolled.coloured import aged, diagonal, noise_alone, with_coloured
@@ -34,6 +42,7 @@ from probsysid.odefilter.unrolled.residuals import (
     off_solutions,
     others_along_ode,
     rate_residuals,
+    residual_energy,
     residual_rows,
     residual_variance_ratio,
     residuals_at,
@@ -64,7 +73,9 @@ class UnrolledFilter(ODEFilter):
         return FilterState(mean, factor, jacobian, memory, [jnp.zeros(()) for _ in guesses], nothing)
 
     def _initial_diffusions(self, particle: Particle, sample: IntervalData) -> list[Scalar]:
-        """Squared diffusion of each coordinate, from the initial state alone."""
+        """Squared diffusion of each coordinate, given or from the initial state alone."""
+        if particle.diffusion is not None:
+            return [scale * scale for scale in particle.diffusion]
         extended = self.layout.further(EXTRA_DERIVATIVES)
         derivatives = taylor_derivatives(
             lambda x, u: self.model.highest_derivatives(x, u, particle.parameters),
@@ -215,9 +226,15 @@ class UnrolledFilter(ODEFilter):
         self, particle: Particle, mean: list[Scalar], corrected: list[Scalar], inputs: Vector, scales: Numbers
     ) -> tuple[list[Scalar], list[Row]]:
         values, jacobian = self._linearise(particle, corrected, inputs, scales)
-        change = [mean[i] - corrected[i] for i in self.layout.physical]
-        pairs = zip(values, jacobian, strict=True)
-        return [gaussian.add(value, gaussian.combine_values(row, change)) for value, row in pairs], jacobian
+        return self._values_along(LinearisedODE(corrected, values, jacobian), mean), jacobian
+
+    def _values_along(self, along: LinearisedODE, mean: list[Scalar]) -> list[Scalar]:
+        change = [mean[i] - along.mean[i] for i in self.layout.physical]
+        pairs = zip(along.values, along.jacobian, strict=True)
+        return [gaussian.add(value, gaussian.combine_values(row, change)) for value, row in pairs]
+
+    def _residual_energy(self, rows: list[Row], ode: LinearisedODE, scales: Numbers) -> Scalar:
+        return residual_energy(self.layout, rows, *ode, [self.ode_noise / scales[i] for i in self.layout.highest])
 
     def _calibrate(
         self,
@@ -262,8 +279,7 @@ class UnrolledFilter(ODEFilter):
             vectors.append((rate_residuals(self.layout, data_part, jacobian), [data_part[i] for i in carried]))
         free_rows, (free_mean, *parts) = gaussian.condition(directions, [rows[i] for i in carried], vectors)
         mean = self._complete_mean(free_mean, mean, values, jacobian)
-        free = len(self.free)
-        off = [off_solutions(self.layout, self._others, part[:free], jacobian, scales) for part in parts]
+        off = [off_solutions(self.layout, self._others, part[: len(self.free)], jacobian, scales) for part in parts]
         return free_rows, mean, [entry for part in off for entry in part]
 
     def _complete_mean(
@@ -280,13 +296,7 @@ class UnrolledFilter(ODEFilter):
         return mean
 
     def _updated(
-        self,
-        factor: list[Row],
-        mean: list[Scalar],
-        jacobian: list[Row],
-        memory: list[Scalar],
-        variance: list[Scalar],
-        data_part: list[Scalar],
+        self, factor: list[Row], mean: Row, jacobian: list[Row], memory: list[Row], variance: Row, data_part: Row
     ) -> FilterState:
         return FilterState(mean, gaussian.triangularise(factor), jacobian, memory, variance, data_part)
 

@@ -194,6 +194,12 @@ def model_remedy(problem: Problem, seen: FreeRunErrors | None, output: str) -> s
     """What to change in a model whose errors of an output are not white."""
     if problem.process_noise:
         return "Its process noise does not account for them: compare it with a richer model by evidence."
+    if problem.latent:
+        latent = ", ".join(repr(process.name) for process in problem.latent.processes)
+        return (
+            f"What is unknown or drifts ({latent}) does not account for them: compare other kernels by evidence, a "
+            "rougher one (nu = 0.5), or a quasi-periodic one for an input in a narrow band; or a richer model."
+        )
     if seen is not None and seen.missing is not None:
         return (
             delay_remedy(seen.missing) if seen.missing.term.text == DELAY else term_remedy(problem.model, seen.missing)

@@ -18,6 +18,7 @@ from probsysid.posterior.diagnostics.variance_decomposition import (
     without_process_noise,
 )
 from probsysid.posterior.draws import some_draws
+from probsysid.posterior.point_states import check_simulated
 from probsysid.posterior.summaries import shares_table
 from probsysid.targets.batch_target import BatchTarget
 
@@ -51,6 +52,7 @@ def checked(posterior: "Posterior", executor: Executor) -> "Posterior":
     """The posterior with a verdict on its integration, and the residuals that a stream leaves out."""
     if posterior.variance_shares is not None:
         return posterior
+    check_simulated(posterior, "the verdict on the integration")
     if not posterior.records:
         raise InputError("this posterior has no records, which a verdict needs; load it with records=...")
     if not posterior.errors:

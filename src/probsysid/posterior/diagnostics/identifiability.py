@@ -11,6 +11,7 @@ from jaxtyping import Float
 from probsysid._internal.statistics import weighted_moments, weighted_quantile
 from probsysid.model.parameter_space import ParameterSpace
 from probsysid.posterior.diagnostics.combinations import LARGEST_SET, Beliefs, find_combinations, prior_scores
+from probsysid.posterior.diagnostics.constancy import Constancy, find_constancy
 from probsysid.posterior.diagnostics.formulas import Combination
 from probsysid.posterior.diagnostics.sampling_check import LEAST_ESS
 from probsysid.posterior.draws import scalars
@@ -40,14 +41,29 @@ class Identifiability:
     """What the data do not identify, by quantity and as formulas."""
 
     flags: Mapping[str, tuple[str, ...]]
-    """Marks of each quantity: `at prior`, `at bound`, `tied to c (only b*c is known)`, `tied to k (0.98)`."""
+    """Marks of each quantity: `at prior`, `at bound`, `tied to c (only b*c is known)`, `tied to k (0.98)`; of the size
+    of a drift, `k is constant (14 to 1)`."""
     combinations: tuple[Combination, ...] = ()
     """Formulas that are known although their members are not."""
+    drifts: tuple[Constancy, ...] = ()
+    """Whether parameters that may drift do."""
+    unmeasured: tuple[str, ...] = ()
+    """Unknown inputs that are not measured at all."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Such as `only b*c is known: 2.0071 +- 0.0067 (b alone: 1.8 +- 1.2, c alone: 1.7 +- 1.2)`."""
-        return tuple(combination.sentence for combination in self.combinations)
+        """Such as `only b*c is known: 2.0071 +- 0.0067 (b alone: 1.8 +- 1.2, c alone: 1.7 +- 1.2)`; with unknown
+        inputs, what would tell more."""
+        return tuple(f"{combination.sentence}{self._advice(combination)}" for combination in self.combinations)
+
+    def _advice(self, combination: Combination) -> str:
+        """A force that is not measured is known up to a factor, which masses and stiffnesses share."""
+        scaled = [name for name in self.unmeasured if any(m.startswith(f"{name}.") for m in combination.members)]
+        if len(combination.members) < 2 or not self.unmeasured:
+            return ""
+        which, would = (scaled[0], "would") if scaled else (self.unmeasured[0], "may")
+        prior = f"a narrower prior for {' or '.join(combination.members)}"
+        return f"; {prior}, or {which} measured during a part of the record, {would} tell them apart"
 
 
 def find_identifiability(posterior: "Posterior") -> Identifiability:
@@ -66,7 +82,14 @@ def find_identifiability(posterior: "Posterior") -> Identifiability:
         if posterior.ess >= LEAST_ESS:
             found = find_combinations(beliefs, LARGEST_SET if _agreed(posterior) else 2)
     _mark_ties(correlation(columns, weights), found, marks, families)
-    return Identifiability({name: tuple(texts) for name, texts in marks.items()}, tuple(found))
+    drifts = find_constancy(posterior)
+    for drift in drifts:  # at its bound, zero, is where the size of no drift is expected
+        marks[drift.quantity] = [drift.mark, *(text for text in marks[drift.quantity] if text != "at bound")]
+    unmeasured: tuple[str, ...] = ()
+    if posterior.setup.known:
+        latent = posterior.setup.problem.latent
+        unmeasured = tuple(name for name in latent.unknown if name not in latent.measured)
+    return Identifiability({name: tuple(texts) for name, texts in marks.items()}, tuple(found), drifts, unmeasured)
 
 
 def _families(space: ParameterSpace) -> dict[str, str]:

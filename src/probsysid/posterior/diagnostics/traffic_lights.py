@@ -1,4 +1,4 @@
-"""Three verdicts of a posterior, each a traffic light with one sentence: integration, sampling, model."""
+"""Verdicts of a posterior, each a traffic light with one sentence: integration, sampling, model, and one per drift."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def traffic_lights(posterior: "Posterior") -> list[Verdict]:
     """Green where a check found nothing, red where its verdict is bad, amber where results need a second look."""
-    return [_integration(posterior), _sampling(posterior), _model(posterior)]
+    return [_integration(posterior), _sampling(posterior), _model(posterior), *_drifts(posterior)]
 
 
 def _integration(posterior: "Posterior") -> Verdict:
@@ -35,6 +35,14 @@ def _model(posterior: "Posterior") -> Verdict:
     if not posterior.errors:
         return Verdict("model", "unknown", "not checked; a stream keeps no prediction errors.")
     return Verdict("model", "good", "nothing in the one-step prediction errors speaks against model and noise.")
+
+
+def _drifts(posterior: "Posterior") -> list[Verdict]:
+    """Amber where the data do not tell a drift from a constant: what is known of its size is then the prior's."""
+    return [
+        Verdict(f"drift of {d.name}", "doubtful" if d.verdict == "undecided" else "good", _sentence(d.sentence))
+        for d in posterior.identifiability.drifts
+    ]
 
 
 def _sentence(text: str) -> str:

@@ -1,5 +1,6 @@
 """Unknown inputs and drifting parameters, with their bands."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,17 @@ if TYPE_CHECKING:
 
 PATHS = 20
 """Sample paths that are drawn; more hide the band."""
+
+
+def plot_spectra(found: "UnknownInputs", names: Sequence[str], path: str | Path | None = None) -> Figure:
+    """Power densities of sample paths: median and 90 % band."""
+    figure, axes = panels(1, len(names), width=4.5 * max(len(names), 2), height=2.6)
+    for name, axis in zip(names, axes[0], strict=True):
+        frequency, median, low, high = (values[1:] for values in found.spectrum(name))
+        axis.fill_between(frequency, low, high, color=POSTERIOR, alpha=0.25, lw=0)
+        axis.plot(frequency, median, color=POSTERIOR, lw=1.2)
+        axis.set(xscale="log", yscale="log", xlabel="frequency [Hz]", ylabel=f"power density of {name}")
+    return written(figure, path)
 
 
 def plot_inputs(found: "UnknownInputs", path: str | Path | None = None) -> Figure:

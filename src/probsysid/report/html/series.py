@@ -10,6 +10,7 @@ from bokeh.plotting import figure
 
 from probsysid.posterior.diagnostics.noise_marks import NoiseMarks
 from probsysid.posterior.states import States
+from probsysid.posterior.unknown_inputs import UnknownInputs
 from probsysid.report.html.downsample import BINS, MOST, chosen
 from probsysid.report.html.formatting import labelled
 from probsysid.report.html.rendering import source
@@ -157,22 +158,36 @@ def fit_figure(run: RunView, output: str, marks: NoiseMarks | None = None) -> Co
     return column(top, bottom, sizing_mode="stretch_width")
 
 
-def states_figure(
-    states: States, names: Sequence[str], units: Mapping[str, str], truth: Mapping[str, np.ndarray] = {}
+def states_figure(states: States, names: Sequence[str], units: Mapping[str, str]) -> Column:
+    """Smoothed states with bands of two standard deviations."""
+    return _bands(states.time, {name: (states.mean[name], *states.band(name)) for name in names}, units, {})
+
+
+def inputs_figure(found: UnknownInputs) -> Column:
+    """Unknown inputs and drifts with bands of 90 %, and the truth where it is known."""
+    curves = {name: (mean, *found.band(name)) for name, mean in found.mean.items()}
+    return _bands(found.time, curves, found.units, found.truth)
+
+
+def _bands(
+    time: np.ndarray,
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]],
+    units: Mapping[str, str],
+    truth: Mapping[str, np.ndarray],
 ) -> Column:
-    """Smoothed states with bands of two standard deviations, and the truth where it is known."""
-    x_range = time_range(states.time)
+    """One plot for each mean with its band."""
+    x_range = time_range(time)
     plots = []
-    for j, name in enumerate(names):
-        low, high = states.band(name)
-        series = Series({"time": states.time, "mean": states.mean[name], "low": low, "high": high}, ["mean"])
-        plot = panel(x_range, labelled(name, units), 180, last=j == len(names) - 1)
+    for j, (name, (mean, low, high)) in enumerate(curves.items()):
+        series = Series({"time": time, "mean": mean, "low": low, "high": high}, ["mean"])
+        plot = panel(x_range, labelled(name, units), 180, last=j == len(curves) - 1)
         plot.varea("time", "low", "high", source=series.view, color=BLUE, alpha=0.3)
         plot.line("time", "mean", source=series.view, color=BLUE)
         series.follow(x_range)
         if name in truth:
-            known = Series({"time": states.time, "true": truth[name][: len(states.time)]}, ["true"])
-            plot.line("time", "true", source=known.view, color=GREY, legend_label="true")
+            known = Series({"time": time, "true": truth[name]}, ["true"])
+            plot.line("time", "true", source=known.view, color=VERMILION, legend_label="true")
             known.follow(x_range)
+            legend(plot)
         plots.append(plot)
     return column(*plots, sizing_mode="stretch_width")
