@@ -18,7 +18,7 @@ MENU = ps.Terms(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("screen", [True, False])
+@pytest.mark.parametrize("screen", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_the_cubic_stiffness_is_found(screen: bool) -> None:
     given = duffing.options(method="map", search=ps.SearchOptions(screen=screen, beam=1))
     given["priors"] = {name: duffing.PRIORS[name] for name in "mck"}

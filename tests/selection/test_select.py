@@ -44,13 +44,14 @@ def test_screening_has_the_exact_evidence_of_every_subset(
     screening = Screening(menu)
     begun = screening.begin(frozenset())
     screening.extend(begun, linear.subsets())
-    # the posterior is Gaussian, so that Laplace's approximation is exact; searches end at a gain of 1e-3 at most, or
-    # before where a model has fallen behind: its log evidence is then too low
+    # the posterior is Gaussian, so that Laplace's approximation is exact; searches end at a gain of 1e-3 at most
     best = max(exact.values())
-    for names, value in exact.items():
-        found = screening.found[names].log_evidence
-        assert found == pytest.approx(value, abs=1e-3) or (value < best - MARGIN and found < value)
-    assert sum(value > best - MARGIN for value in exact.values()) >= 2
+    near = [names for names, value in exact.items() if value > best - MARGIN]
+    assert {"b", "d"} in near and 1 < len(near) < len(exact)
+    for names in near:
+        assert screening.found[names].log_evidence == pytest.approx(exact[names], abs=1e-3)
+    for names in set(exact) - set(near):  # searches that fell behind are given up on their way
+        assert screening.found[names].log_evidence < exact[names] + 1e-3
 
 
 def test_the_best_subset_is_found_with_its_probability(

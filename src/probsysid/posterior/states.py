@@ -110,7 +110,7 @@ def _drawn(posterior: "Posterior", record: int, draws: int, seed: int) -> _Drawn
 
 def posterior_states(posterior: "Posterior", record: int, draws: int, seed: int) -> States:
     """Smoothed states of a posterior on a training record; the arguments are those of `Posterior.states`."""
-    if posterior.setup.solver.particle_filter is not None:
+    if posterior.setup.known and posterior.setup.solver.particle_filter is not None:
         return _states_of_points(posterior, record, draws, seed)
     drawn = _drawn(posterior, record, draws, seed)
     return smoothed_states(drawn.ode_filter, drawn.particles, drawn.samples, drawn.record, seed)
