@@ -41,3 +41,11 @@ def test_draws_have_that_spread(solution: ps.Solution) -> None:
     # four standard errors of a mean and of a standard deviation
     np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), 4 * sd / np.sqrt(4000))
     np.testing.assert_array_less(np.abs(draws.std(axis=0) / sd - 1), 4 / np.sqrt(2 * 4000))
+
+
+def test_a_random_solution_is_refused() -> None:
+    noisy = ps.Model(
+        {"x": 1}, lambda s, u, p: {"x": -s.x}, lambda s, u, p: {"y": s.x}, diffusion=lambda s, u, p: {"x": 0.1}
+    )
+    with pytest.raises(ps.InputError, match="has a diffusion: its solution is random"):
+        ps.solve(noisy, {}, np.linspace(0, 1, 5))

@@ -66,6 +66,8 @@ def solve(
     """
     check_not_traced()
     check_kind("model", model, Model, "make one with probsysid.Model(...)")
+    if model.diffusion is not None:
+        raise InputError(f"the {model.name} has a diffusion: its solution is random, and solve integrates ODEs only.")
     check_mapping("parameters", parameters, "{'m': 1.0}")
     check_kind("solver", solver, Solver, "make one with probsysid.Solver(...)")
     if initial is not None:
