@@ -1,6 +1,6 @@
 """A model that is linear in its parameters with Gaussian priors and noise: every evidence is known exactly."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -30,12 +30,15 @@ def measure(seed: int = 0) -> ps.Record:
     return ps.Record(inputs=INPUTS, outputs={"x": noisy}, dt=DT, intersample="linear")
 
 
-def exact_evidence(record: ps.Record, names: Iterable[str]) -> float:
-    """Log density of N(0, sd^2 I + w^2 F F'), F the integrals of the model's inputs."""
+def exact_evidence(records: ps.Record | Sequence[ps.Record], names: Iterable[str]) -> float:
+    """Log density of N(0, sd^2 I + w^2 F F'), F the integrals of the model's inputs; all records begin with the first
+    sample."""
+    listed = [records] if isinstance(records, ps.Record) else records
     found = integrals()
     features = np.stack([found[n] for n in ("base", *names)], axis=1)
-    covariance = NOISE**2 * np.eye(SAMPLES) + WIDTH**2 * features @ features.T
-    measured = np.asarray(record.outputs["x"])
+    features = np.concatenate([features[: record.samples] for record in listed])
+    covariance = NOISE**2 * np.eye(len(features)) + WIDTH**2 * features @ features.T
+    measured = np.concatenate([np.asarray(record.outputs["x"]) for record in listed])
     size = np.linalg.slogdet(2 * np.pi * covariance)[1]
     return float(-0.5 * (size + measured @ np.linalg.solve(covariance, measured)))
 

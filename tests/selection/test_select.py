@@ -54,6 +54,15 @@ def test_screening_has_the_exact_evidence_of_every_subset(
         assert screening.found[names].log_evidence < exact[names] + 1e-3
 
 
+def test_screening_takes_records_of_different_lengths(record: ps.Record) -> None:
+    records = [linear.measure(1)[:25], record]
+    given = linear.options(seed=0, method="sample")
+    shared = {name: given.pop(name) for name in ("priors", "noise", "initial")}
+    screening = Screening(Menu.make(linear.model, linear.terms, records, **shared, options=given))
+    names = frozenset("bd")
+    assert screening.begin(names).log_evidence == pytest.approx(linear.exact_evidence(records, names), abs=1e-3)
+
+
 def test_the_best_subset_is_found_with_its_probability(
     selection: ps.Selection, exact: dict[frozenset[str], float]
 ) -> None:

@@ -50,8 +50,8 @@ class Normal(NamedTuple):
     information: np.ndarray
 
 
-Data = tuple[tuple[IntervalInputs, Numbers], ...]
-"""Of each record: inputs, and what was measured (NaN where nothing was)."""
+Data = tuple[IntervalInputs, Numbers]
+"""Inputs, and what was measured (NaN where nothing was), record by record, each as long as the longest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,13 @@ class Statistics:
         for record in records:
             nothing = np.full(record.samples, np.nan)
             measured = [np.asarray(record.outputs.get(name, nothing), float) for name in model.output_names]
-            data.append((IntervalInputs.of(model, record, steps), np.stack(measured, axis=1)))
-        return cls(problem, tuple(data), steps)
+            inputs = IntervalInputs.of(model, record, steps)
+            data.append((IntervalInputs(*(np.asarray(part) for part in inputs)), np.stack(measured, axis=1)))
+        longest = max(record.samples for record in records)
+        together = zip(*(inputs for inputs, _ in data), strict=True)
+        inputs = IntervalInputs(*(np.stack([_held(part, longest) for part in parts]) for parts in together))
+        measured = [np.pad(m, ((0, longest - len(m)), (0, 0)), constant_values=np.nan) for _, m in data]
+        return cls(problem, (inputs, np.stack(measured)), steps)
 
     def values(self, lanes: Lanes) -> Float[np.ndarray, " lane"]:
         """Log densities."""
@@ -96,6 +101,11 @@ class Statistics:
         return Normal(*(np.concatenate(parts)[:count] for parts in zip(*blocks, strict=True)))
 
 
+def _held(values: np.ndarray, length: int) -> np.ndarray:
+    """As long as that, with the last value repeated."""
+    return values[np.minimum(np.arange(length), len(values) - 1)]
+
+
 def _values(problem: Problem, steps: int, space: ParameterSpace, lanes: Lanes, data: Data) -> Array:
     return jax.vmap(partial(_value, problem, steps, space, data=data))(lanes)
 
@@ -111,17 +121,19 @@ def _normals(
 
 def _runs(
     problem: Problem, steps: int, space: ParameterSpace, switches: Numbers, data: Data, theta: Numbers
-) -> list[tuple[Array, Array]]:
-    """Outputs and noise levels, for each record."""
+) -> tuple[Float[Array, "record sample output"], Float[Array, "record output"]]:
+    """Outputs and noise levels of all records, which have the parameters in common."""
     values = space.values_of_one(theta)
-    found = []
-    for r, (inputs, _) in enumerate(data):
-        particle = problem.particle(values, r)
-        parameters = {**particle.parameters, SWITCHES: switches}
-        start = jnp.stack([jnp.asarray(value, float) for value in particle.initial_mean])
-        run = _free_run(problem, steps, start, parameters, inputs)
-        found.append((run, jnp.stack([jnp.asarray(level, float) for level in particle.noise])))
-    return found
+    particles = [problem.particle(values, r) for r in range(len(data[1]))]
+    parameters = {**particles[0].parameters, SWITCHES: switches}
+    starts = jnp.stack([_stacked(particle.initial_mean) for particle in particles])
+    levels = jnp.stack([_stacked(particle.noise) for particle in particles])
+    run = jax.vmap(lambda start, inputs: _free_run(problem, steps, start, parameters, inputs))(starts, data[0])
+    return run, levels
+
+
+def _stacked(numbers: Sequence[Any]) -> Array:
+    return jnp.stack([jnp.asarray(number, float) for number in numbers])
 
 
 def _log_prior(space: ParameterSpace, sites: Numbers, theta: Numbers) -> Array:
@@ -129,11 +141,8 @@ def _log_prior(space: ParameterSpace, sites: Numbers, theta: Numbers) -> Array:
 
 
 def _value(problem: Problem, steps: int, space: ParameterSpace, lane: Lanes, data: Data) -> Array:
-    total = _log_prior(space, lane.sites, lane.theta)
-    runs = _runs(problem, steps, space, lane.switches, data, lane.theta)
-    for (run, levels), (_, measured) in zip(runs, data, strict=True):
-        total += _log_likelihood(run, levels, measured)
-    return total
+    run, levels = _runs(problem, steps, space, lane.switches, data, lane.theta)
+    return _log_prior(space, lane.sites, lane.theta) + _log_likelihood(run, levels, data[1])
 
 
 def _normal(
@@ -145,26 +154,29 @@ def _normal(
     def along(direction: Array) -> tuple[Any, Any]:
         return jax.jvp(simulated, (lane.theta,), (direction,))
 
-    runs, slopes = jax.vmap(along, out_axes=(None, 0))(basis)
+    (run, levels), (slope, change) = jax.vmap(along, out_axes=(None, 0))(basis)
     prior = partial(_log_prior, space, lane.sites)
-    value = prior(lane.theta)
-    gradient = basis @ jax.grad(prior)(lane.theta)
+    measured = data[1]
+    known = jnp.isfinite(measured)
+    errors = jnp.where(known, measured - run, 0.0) / levels[:, None]
+    slope, change = jnp.where(known, slope, 0.0) / levels[:, None], change / levels
+    count = known.sum(axis=1)
+    value = prior(lane.theta) + _log_likelihood(run, levels, measured)
+    gradient = basis @ jax.grad(prior)(lane.theta) + jnp.einsum("krto,rto->k", slope, errors)
+    gradient += jnp.einsum("kro,ro->k", change, jnp.sum(errors**2, axis=1) - count)
     information = -basis @ jax.hessian(prior)(lane.theta) @ basis.T + jnp.diag(1 - live)
-    for (run, levels), (slope, change), (_, measured) in zip(runs, slopes, data, strict=True):
-        known = jnp.isfinite(measured)
-        errors = jnp.where(known, measured - run, 0.0) / levels
-        slope, change = jnp.where(known, slope, 0.0) / levels, change / levels
-        count = known.sum(axis=0)
-        value += _log_likelihood(run, levels, measured)
-        gradient += jnp.einsum("kto,to->k", slope, errors) + change @ (jnp.sum(errors**2, axis=0) - count)
-        information += jnp.einsum("kto,lto->kl", slope, slope) + 2 * (change * count) @ change.T
+    information += jnp.einsum("krto,lrto->kl", slope, slope) + 2 * jnp.einsum("kro,lro,ro->kl", change, change, count)
     return value, gradient, information
 
 
-def _log_likelihood(run: Array, levels: Array, measured: Numbers) -> Array:
+def _log_likelihood(
+    run: Float[Array, "record sample output"],
+    levels: Float[Array, "record output"],
+    measured: Float[Numbers, "record sample output"],
+) -> Array:
     known = jnp.isfinite(measured)
-    errors = jnp.where(known, measured - run, 0.0) / levels
-    constant = jnp.where(known, jnp.log(levels) + 0.5 * jnp.log(2 * jnp.pi), 0.0)
+    errors = jnp.where(known, measured - run, 0.0) / levels[:, None]
+    constant = jnp.where(known, jnp.log(levels[:, None]) + 0.5 * jnp.log(2 * jnp.pi), 0.0)
     return -jnp.sum(0.5 * errors**2 + constant)
 
 
