@@ -51,7 +51,7 @@ def test_gradients_are_those_of_finite_differences(method: Any) -> None:
     assert (gradient[3] == 0) == (method == "runge-kutta")  # it has no diffusion
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_curvature_is_that_of_gradients() -> None:
     found = jax.hessian(lambda x: at(x, "fenrir"))(POINT)
     gradient = jax.jit(jax.grad(lambda x: at(x, "fenrir")))

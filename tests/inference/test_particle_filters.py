@@ -88,6 +88,7 @@ def test_linear_models_have_the_exact_posterior_over_many_seeds(exact: Exact, gu
     check_moments(runs, exact, effective=128)
 
 
+@pytest.mark.long
 def test_few_points_are_doubled_and_the_posterior_stays_exact(exact: Exact) -> None:
     """Two points without a guide: hardly any move is accepted, until there are more."""
     settings = ParticleFilter(particles=2, guide="none", most=64)

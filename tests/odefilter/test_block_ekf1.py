@@ -78,6 +78,7 @@ def test_both_forms_of_the_filter_agree(monkeypatch: pytest.MonkeyPatch) -> None
     np.testing.assert_allclose(log_likelihood(problem, record, BLOCKS), written_out, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_it_converges_to_the_solution() -> None:
     """By a factor of eight and more per halved step: the mean has order q = 4 or better, and data weigh errors."""
     problem, record = problem_and_record(3)

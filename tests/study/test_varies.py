@@ -81,6 +81,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "study-results"
 
 
+@pytest.mark.long
 def test_each_record_has_its_value(results: Path) -> None:
     found = json.loads((results / "summary.json").read_text())["models"]["lag"]
     table = found["parameters"]
@@ -92,6 +93,7 @@ def test_each_record_has_its_value(results: Path) -> None:
     assert "relative spread of b between records" in page and "b on second.csv" in page
 
 
+@pytest.mark.long
 def test_a_test_record_of_its_own_has_new_values(results: Path) -> None:
     """Where the gain is 1.5, which lies between those of the training records: the band has to be wide."""
     scores = json.loads((results / "summary.json").read_text())["models"]["lag"]["scores"]
@@ -105,6 +107,7 @@ def test_a_test_record_of_its_own_has_new_values(results: Path) -> None:
     assert max(widths[:3]) < 3 * NOISE < 10 * NOISE < widths[3]
 
 
+@pytest.mark.long
 def test_the_posterior_file_stands_for_itself(results: Path) -> None:
     posterior = ps.Posterior.load(results / "posterior.nc")
     assert posterior.setup.problem.varies.keys() == {"b"}
