@@ -15,7 +15,7 @@ from probsysid._internal.errors import ClusterError, InputError, SamplingError
 from probsysid._internal.files import write_atomically
 from probsysid._internal.validation import check_seed, choose
 from probsysid.benchmarks import bouc_wen, emps, pendulum, silverbox, tanks
-from probsysid.benchmarks.candidates import Candidates, choose_terms
+from probsysid.benchmarks.candidates import SELECTED, Candidates, choose_terms
 from probsysid.benchmarks.case import CaseStudy
 from probsysid.benchmarks.data import VARIABLE, locate
 from probsysid.benchmarks.result import Failure, write_results
@@ -32,10 +32,10 @@ Cases = Mapping[str, tuple[Callable[..., CaseStudy], tuple[str, ...]]]
 
 CASES: Cases = {
     "bouc-wen": (bouc_wen.study, ("bouc-wen",)),
-    "silverbox": (silverbox.study, (*silverbox.EQUATIONS, silverbox.SELECTED)),
+    "silverbox": (silverbox.study, (*silverbox.EQUATIONS, SELECTED)),
     "emps": (emps.study, tuple(emps.EQUATIONS)),
     "pendulum": (pendulum.study, tuple(pendulum.EQUATIONS)),
-    "tanks": (tanks.study, (tanks.SELECTED, *tanks.EQUATIONS)),
+    "tanks": (tanks.study, (SELECTED, *tanks.EQUATIONS)),
 }
 """The function that makes the study of a case, and the case's models; the paper's model comes first."""
 
@@ -129,11 +129,7 @@ def run_batch(
     methods = _methods(method, everything)
     _check_options(options)
     studies = [_study(name, variant, options.data, console, cases) for name, variant in chosen]
-    pairs = [
-        (study, m)
-        for study, m in product(studies, methods)
-        if study.candidates is None or m != "paper" or not everything
-    ]
+    pairs = list(product(studies, methods))
     runs: dict[int, Finished] = {}
     failures: list[str] = []
     for k, found in _carried_out(pairs, options, console, execute, everything=everything):
@@ -167,7 +163,7 @@ def _carried_out(
         known = _earlier(study, method, options, console) if everything and not options.again else None
         if known is not None:
             yield k, known
-        elif options.cluster is not None and everything and study.candidates is None:
+        elif options.cluster is not None and everything:
             waiting.append(k)
         else:
             folder = _begun(study, method, options, console)
@@ -287,7 +283,7 @@ def _chosen(case: str, model: str | None, cases: Cases) -> list[tuple[str, str]]
     if case == ALL:
         if model is not None:
             raise InputError(f"model is {model!r}, but all cases run with all their models; name one case.")
-        return [(name, variant) for name, (_, variants) in cases.items() for variant in variants]
+        return [(name, v) for name, (_, variants) in cases.items() for v in variants if v != SELECTED]
     key = case.lower().replace("_", "-")
     choose("benchmark", case, {**cases, ALL: None})
     variants = cases[key][1]

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from probsysid.benchmarks.case import CaseStudy, Method
 
 
+SELECTED = "selected"
+"""The variant of a case whose terms are chosen by evidence."""
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """What a search chooses from.

@@ -23,7 +23,8 @@ def benchmark(
     case: Annotated[
         str,
         typer.Argument(
-            help="bouc-wen, silverbox, emps, pendulum, tanks, or all: every case with all its models and methods"
+            help="bouc-wen, silverbox, emps, pendulum, tanks, or all: every case with all its models and methods, "
+            "without those whose terms are searched for"
         ),
     ],
     method: Annotated[
@@ -33,7 +34,13 @@ def benchmark(
             "for all"
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="a model of the case; the paper's if not given")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="a model of the case, the first if not given; selected (silverbox, tanks): its terms are chosen by "
+            "evidence"
+        ),
+    ] = None,
     particles: Annotated[int | None, typer.Option(help="how many; the case's own number if not given")] = None,
     seed: Annotated[int, typer.Option(help="every random decision of the sampler follows from it")] = 0,
     data: Annotated[Path | None, typer.Option(help="folder with the data; else PROBSYSID_DATA, else the cache")] = None,

@@ -16,7 +16,7 @@ import numpyro.distributions as dist
 from jaxtyping import Float
 
 from probsysid._internal.validation import choose
-from probsysid.benchmarks.candidates import Candidates
+from probsysid.benchmarks.candidates import SELECTED, Candidates
 from probsysid.benchmarks.case import (
     NEVER,
     CaseStudy,
@@ -85,10 +85,6 @@ RESTORING: dict[str, Callable[[Any, Any], Any]] = {
     "duffing-offset-quadratic": lambda x, p: p.k * x + p.k2 * x**2 + p.k3 * x**3 - p.offset,
 }
 """Static force against position."""
-
-
-SELECTED = "selected"
-"""The variant whose terms are chosen by evidence."""
 
 
 @cache

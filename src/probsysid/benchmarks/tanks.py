@@ -19,7 +19,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from probsysid._internal.validation import choose
-from probsysid.benchmarks.candidates import Candidates
+from probsysid.benchmarks.candidates import SELECTED, Candidates
 from probsysid.benchmarks.case import (
     CaseStudy,
     FigureSettings,
@@ -127,10 +127,6 @@ def record(part: str = "Est", folder: str | Path | None = None) -> Record:
 @cache
 def _table(place: Path) -> pd.DataFrame:
     return pd.read_csv(place / FILE)
-
-
-SELECTED = "selected"
-"""The variant whose terms are chosen by evidence."""
 
 
 def study(folder: str | Path | None = None, variant: str = SELECTED) -> CaseStudy:
