@@ -8,8 +8,11 @@ import pytest
 
 import probsysid as ps
 from probsysid.selection.climb import MARGIN
+from probsysid.selection.evaluated import Evaluated
 from probsysid.selection.menu import Menu
 from probsysid.selection.screening import Screening
+from probsysid.selection.search import Search
+from probsysid.selection.select import selection_of
 from tests.selection import linear
 
 pytestmark = pytest.mark.slow  # the search runs seven models, each of which compiles
@@ -52,6 +55,18 @@ def test_screening_has_the_exact_evidence_of_every_subset(
         assert screening.found[names].log_evidence == pytest.approx(exact[names], abs=1e-3)
     for names in set(exact) - set(near):  # searches that fell behind are given up on their way
         assert screening.found[names].log_evidence < exact[names] + 1e-3
+
+
+def test_a_run_that_has_missed_the_posterior_is_named(record: ps.Record) -> None:
+    given = linear.options(seed=0, method="sample")
+    shared = {name: given.pop(name) for name in ("priors", "noise", "initial")}
+    menu = Menu.make(linear.model, linear.terms, record, **shared, options=given)
+    search = Search(linear.terms, ps.SearchOptions(), Screening(menu), (frozenset(),))
+    for number, (names, short) in enumerate(((frozenset("b"), 3.0), (frozenset("d"), 12.0)), 1):
+        cheap = search.screening.begin(names).log_evidence
+        search.runs[names] = Evaluated(names, cheap - short, 0.1, number=number)
+    (note,) = selection_of(search, menu, "").notes
+    assert note.startswith("model 2 has a log evidence of") and "missed the posterior" in note
 
 
 def test_screening_takes_records_of_different_lengths(record: ps.Record) -> None:

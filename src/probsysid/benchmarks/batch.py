@@ -35,7 +35,7 @@ CASES: Cases = {
     "silverbox": (silverbox.study, (*silverbox.EQUATIONS, SELECTED)),
     "emps": (emps.study, tuple(emps.EQUATIONS)),
     "pendulum": (pendulum.study, tuple(pendulum.EQUATIONS)),
-    "tanks": (tanks.study, (SELECTED, *tanks.EQUATIONS)),
+    "tanks": (tanks.study, tuple(tanks.EQUATIONS)),
 }
 """The function that makes the study of a case, and the case's models; the paper's model comes first."""
 

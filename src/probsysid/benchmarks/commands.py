@@ -37,8 +37,7 @@ def benchmark(
     model: Annotated[
         str | None,
         typer.Option(
-            help="a model of the case, the first if not given; selected (silverbox, tanks): its terms are chosen by "
-            "evidence"
+            help="a model of the case, the first if not given; selected (silverbox): its terms are chosen by evidence"
         ),
     ] = None,
     particles: Annotated[int | None, typer.Option(help="how many; the case's own number if not given")] = None,

@@ -5,8 +5,7 @@ Torricelli's law, leaks, and overflow that partly falls into the lower tank desc
 range, which is ten times the noise: no model of this form is right, and process noise stands for what it leaves out.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ import pandas as pd
 from jaxtyping import Float
 
 from probsysid._internal.validation import choose
-from probsysid.benchmarks.candidates import SELECTED, Candidates
 from probsysid.benchmarks.case import (
     CaseStudy,
     FigureSettings,
@@ -28,16 +26,11 @@ from probsysid.benchmarks.case import (
     ScoringProtocol,
 )
 from probsysid.benchmarks.data import locate
-from probsysid.benchmarks.tanks_terms import BASE, TERMS
 from probsysid.data.record import Record
 from probsysid.model.model import Model
-from probsysid.model.priors import Prior
 from probsysid.odefilter.solver import Solver
 from probsysid.posterior.initial_estimate import InitialPrior, estimate_states
 from probsysid.posterior.simulate import simulate
-from probsysid.selection.extension import extended
-from probsysid.selection.options import SearchOptions
-from probsysid.selection.terms import Names
 from probsysid.smc.options import Sampler
 
 FILE = "dataBenchmark.csv"
@@ -129,41 +122,24 @@ def _table(place: Path) -> pd.DataFrame:
     return pd.read_csv(place / FILE)
 
 
-def study(folder: str | Path | None = None, variant: str = SELECTED) -> CaseStudy:
-    """The case with one of its models."""
-    choose("model", variant, {**EQUATIONS, SELECTED: None})
+def study(folder: str | Path | None = None, variant: str = "overflow") -> CaseStudy:
+    """The case with its model."""
+    choose("model", variant, EQUATIONS)
     train, test = record("Est", folder), record("Val", folder)
-    if variant == SELECTED:
-        return _selected(train, test)
     forces = {name: dist.LogNormal(np.log(LEVEL_NOISE), 2.0) for name in model.coordinates}
-    return _case(train, test, variant, model, PRIORS, EQUATIONS[variant], forces, INITIAL)
-
-
-def _case(
-    train: Record,
-    test: Record,
-    variant: str,
-    model: Model,
-    priors: Mapping[Any, Any],
-    equation: str,
-    forces: Mapping[str, dist.Distribution],
-    initial: Mapping[str, Prior],
-) -> CaseStudy:
     return CaseStudy(
         case="tanks",
         variant=variant,
         model=model,
         record=train,
-        priors=priors,
-        initial=initial,
+        priors=PRIORS,
+        initial=INITIAL,
         methods={
             "default": Method(Solver(), Sampler(particles=PARTICLES), NOISE, forces),
             "paper": Method(Solver.paper(substeps=1), Sampler.paper(particles=PARTICLES), NOISE),
         },
-        protocols=(
-            ScoringProtocol("validation", test, _from_first_samples(test, model, initial), START_SAMPLES, zoom=400.0),
-        ),
-        equation=equation,
+        protocols=(ScoringProtocol("validation", test, _from_first_samples(test), START_SAMPLES, zoom=400.0),),
+        equation=EQUATIONS[variant],
         fits={},
         guess={},
         view=FigureSettings(
@@ -177,41 +153,12 @@ def _case(
     )
 
 
-def _selected(train: Record, test: Record) -> CaseStudy:
-    """Terms chosen by evidence, the pump's voltage held between samples, without process noise."""
-    train, test = train.replace(intersample="zoh"), test.replace(intersample="zoh")
-    base_priors = {name: PRIORS[name] for name in ("k1", "k2", "k3", "k4")}
-
-    def chosen(names: Names, version: str) -> CaseStudy:
-        terms = TERMS.chosen(names)
-        joined: dict[Any, Any] = dict(base_priors)
-        initial = dict(INITIAL)
-        for term in terms:
-            joined |= term.priors
-            initial |= term.initial
-        equation = f"h1' = k4 pump - k1 sqrt(h1), h2' = k2 sqrt(h1) - k3 sqrt(h2) with {TERMS.label(names)}"
-        return _case(train, test, SELECTED, extended(BASE, terms, ("pump",)), joined, equation, {}, initial)
-
-    search = SearchOptions(budget=12, beam=2, width=3)
-    candidates = Candidates(BASE, base_priors, INITIAL, TERMS, {"": train}, "", chosen, search, method="map")
-    return replace(chosen(frozenset(), ""), candidates=candidates)
-
-
-def _from_first_samples(
-    test: Record, model: Model, initial: Mapping[str, Prior]
-) -> Callable[..., Float[np.ndarray, "particle sample"]]:
-    """A `ScoringProtocol.predict` that estimates the initial state of each particle from the record's first samples;
-    states of terms are as at the start of training."""
+def _from_first_samples(test: Record) -> Callable[..., Float[np.ndarray, "particle sample"]]:
+    """A `ScoringProtocol.predict` that estimates the initial state of each particle from the record's first samples."""
     first = test[:START_SAMPLES]
     begin = float(first.outputs["level"][0])
-    upper = np.linspace(1.0, 9.0, 9)
-    known = {"h1": (5.0, 3.0, upper), "h2": (begin, 0.5, np.full(9, begin))}
-    for name in model.physical_names:
-        value = initial[name]
-        if name not in known and isinstance(value, int | float):
-            known[name] = (float(value), 1e-6, np.full(9, float(value)))
-    means, spreads, candidates = zip(*(known[name] for name in model.physical_names), strict=True)
-    expected = InitialPrior(np.array(means), np.array(spreads), np.stack(candidates))
+    candidates = np.stack([np.linspace(1.0, 9.0, 9), np.full(9, begin)])
+    expected = InitialPrior(np.array([5.0, begin]), np.array([3.0, 0.5]), candidates)
 
     def predict(
         parameters: Parameters, process_noise: Parameters | None = None

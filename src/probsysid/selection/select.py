@@ -89,6 +89,21 @@ def searched(
     return selection_of(search, menu, reason)
 
 
+MISSED = 10.0
+"""Log evidence by which a run falls short of Laplace's approximation if it has missed the posterior."""
+
+
+def _missed(search: Search) -> list[str]:
+    """Runs that found much less than screening did: their models may be better than they look."""
+    pairs = [(run, search.screened().get(names)) for names, run in search.runs.items()]
+    return [
+        f"model {run.number} has a log evidence of {run.log_evidence:.1f} by its run, {cheap.log_evidence:.1f} by "
+        "screening: the run has missed the posterior, or this is far from Gaussian; take more particles"
+        for run, cheap in pairs
+        if cheap is not None and cheap.log_evidence > run.log_evidence + MISSED
+    ]
+
+
 def selection_of(search: Search, menu: Menu, unscreened: str) -> Selection:
     """The result of a search, with what is to be known about it."""
     ranked = search.ranked()
@@ -100,5 +115,6 @@ def selection_of(search: Search, menu: Menu, unscreened: str) -> Selection:
     lost = [n for n, found in search.screened().items() if not math.isfinite(found.log_evidence)]
     notes += [f"screening found no start for {menu.terms.label(names)}, which was left out" for names in lost[:3]]
     notes += sentences(ranked[: search.options.beam], lambda m: menu.terms.label(m.names))
+    notes += _missed(search)
     cheap = {names: found.log_evidence for names, found in search.screened().items()}
     return Selection(menu, tuple(ranked), search.options.model_prior, cheap, dict(search.parents), tuple(notes))

@@ -1,16 +1,26 @@
-"""What the balance of the cascaded tanks may contain beside pump and outflows: the menu."""
+"""`python -m validation.tanks_terms`: terms for the cascaded tanks, found by Laplace's evidence on the training record.
+
+Models with more and more terms, each the best of its neighbours by screening, with what they leave on the validation
+record in a free run; its initial levels are fitted to the first 50 samples, which are not scored.
+"""
+
+import time
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from probsysid.model.model import Model
+import probsysid as ps
+from probsysid.benchmarks import tanks
+from probsysid.posterior.simulate import simulate
+from probsysid.selection.menu import Menu
+from probsysid.selection.screening import Screened, Screening
 from probsysid.selection.terms import Term, Terms
 
 FULL = 10.0
 """Level of the rims, and of the sensor's limit, in volts of the sensor."""
 
-BASE = Model(
+BASE = ps.Model(
     coordinates={"h1": 1, "h2": 1},
     dynamics=lambda s, u, p: {
         "h1": p.k4 * u.pump - p.k1 * jnp.sqrt(jnp.maximum(s.h1, 1e-3)),
@@ -90,3 +100,50 @@ TERMS = Terms(
     exclusive=(("offset of the sensor", "head below the lower tank"),),
 )
 """An offset of the sensor and a head below the lower tank are nearly the same thing."""
+
+
+BASE_PRIORS = {name: tanks.PRIORS[name] for name in ("k1", "k2", "k3", "k4")}
+UPPER, LOWER = np.linspace(1.0, 10.0, 25), np.linspace(4.8, 5.8, 11)
+"""Initial levels that are tried on the validation record."""
+
+
+def menu_on(record: ps.Record) -> Menu:
+    """The menu, with the pump's voltage held and the noise taking the misfit."""
+    names = ("process_noise", "varies", "unknown", "drifts")
+    options = {**dict.fromkeys(names), "solver": ps.Solver(), "sampler": ps.Sampler(), "method": "map", "seed": 0}
+    return Menu.make(BASE, TERMS, record, BASE_PRIORS, tanks.NOISE, tanks.INITIAL, options)
+
+
+def validation_rmse(menu: Menu, screening: Screening, found: Screened, record: ps.Record) -> float:
+    """Of a free run at the maximum a posteriori."""
+    particle = screening.problem.particle(screening.problem.space.values_of_one(found.theta), 0)
+    model, size = menu.model_of(found.names), len(UPPER) * len(LOWER)
+    upper, lower = (each.ravel() for each in np.meshgrid(UPPER, LOWER))
+    own = dict(zip(screening.problem.model.physical_names, particle.initial_mean, strict=True))
+    levels = {**{name: np.full(size, float(value)) for name, value in own.items()}, "h1": upper, "h2": lower}
+    parameters = {name: np.full(size, float(particle.parameters[name])) for name in model.parameter_names}
+    start = np.stack([levels[name] for name in model.physical_names])
+    errors = simulate(model, parameters, start, record, tanks.STEPS)[0]["level"] - np.asarray(record.outputs["level"])
+    first = tanks.START_SAMPLES
+    best = int(np.argmin(np.mean(errors[:, :first] ** 2, axis=1)))
+    return float(np.sqrt(np.mean(errors[best, first:] ** 2)))
+
+
+def main() -> None:
+    train, test = (tanks.record(part).replace(intersample="zoh") for part in ("Est", "Val"))
+    menu = menu_on(train)
+    screening, names, began = Screening(menu), frozenset[str](), time.perf_counter()
+    best = screening.begin(names)
+    while True:
+        rmse = validation_rmse(menu, screening, best, test)
+        print(f"{time.perf_counter() - began:.0f} s | {TERMS.label(names)} | {best.log_evidence:.1f} | {rmse:.3f} V")
+        near = TERMS.neighbours(names, exchanges=False)
+        screening.extend(best, near)
+        names = max((names, *near), key=lambda each: screening.found[each].log_evidence)
+        if names == best.names:
+            return
+        best = screening.found[names]
+
+
+if __name__ == "__main__":
+    main()
