@@ -81,6 +81,7 @@ class Sender:
         self._client.reconnect_delay_set(1, 1)
         self._client.connect("127.0.0.1", port, keepalive=5)
         self._client.loop_start()
+        wait_for(self._client.is_connected, lambda: "the sender is not connected")
 
     def send(self, first: int, last: int, reorder: bool = True) -> None:
         """Samples first..last-1 in blocks, neighbours exchanged and some twice."""
@@ -126,8 +127,9 @@ def stream(folder: Path, samples: int, kills: int, seconds: float = 60.0) -> Non
         source = MqttSource(url, CHANNELS)
         live.start(source)
         wait_for(lambda: "connected" in source.state, lambda: source.state)
-        time.sleep(0.2)  # the subscription
         sender = Sender(found.port, "rig/samples", rows, block)
+        sender.send(0, block, reorder=False)  # a stream begins with what comes first
+        wait_for(lambda: live.intake.saved == block, lambda: live.intake.counts)
         saved = 0
         parts = np.linspace(0, samples, kills + 2).astype(int) // block * block
         parts[-1] = samples

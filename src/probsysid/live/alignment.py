@@ -112,9 +112,13 @@ class Alignment:
         return len(self._waiting) + len(self._stale)
 
     @property
-    def oldest_pending(self) -> int | None:
-        """The first message of which a sample waits."""
-        return min((item[2] for item in (*self._waiting.values(), *self._stale)), default=None)
+    def pending_messages(self) -> set[int]:
+        """Messages of which a sample waits."""
+        return {item[2] for item in (*self._waiting.values(), *self._stale)}
+
+    def wait_no_longer(self) -> list[Released]:
+        """What waits is released, and what has not come before it is a gap."""
+        return _merged(self._give_up()) if self._waiting else []
 
     def replay(self, item: Released) -> None:
         """Take over what was released in an earlier run."""

@@ -19,6 +19,10 @@ MOST_WAITING = 200_000
 """Samples in the queue: a fast machine takes minutes for them, and they take megabytes."""
 
 
+MOST_HELD = 16
+"""Messages that may wait for an earlier one: mosquitto, by default, delivers no more than 20 before acknowledgement."""
+
+
 class Arrived(NamedTuple):
     """Consecutive samples, or a new start, and when they came."""
 
@@ -168,6 +172,15 @@ class Intake:
             self._changed.notify_all()
 
     def _acknowledge(self) -> None:
-        pending = self._alignment.oldest_pending
-        while self._unacknowledged and (pending is None or self._unacknowledged[0][0] < pending):
-            self._unacknowledged.popleft()[1](self.saved)
+        """All messages but those of which a sample waits: brokers hold back further ones, and with them what is waited
+        for, while too many are not acknowledged."""
+        if not self._unacknowledged:
+            return
+        pending = self._alignment.pending_messages
+        if len(pending) >= MOST_HELD:
+            self._save_and_queue(self._alignment.wait_no_longer())
+            pending = self._alignment.pending_messages
+        saved = [each for each in self._unacknowledged if each[0] not in pending]
+        self._unacknowledged = deque(each for each in self._unacknowledged if each[0] in pending)
+        for _, acknowledge in saved:
+            acknowledge(self.saved)

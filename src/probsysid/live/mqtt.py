@@ -80,6 +80,7 @@ class MqttSource:
         digest = hashlib.sha256(f"{text} {os.getcwd()}".encode()).hexdigest()[:12]
         self._client = _client(address, f"probsysid-{digest}", keep=True)
         self._client.on_connect = self._connected
+        self._client.on_subscribe = self._subscribed
         self._client.on_disconnect = self._disconnected
         self._client.on_message = lambda client, data, message: self._arrived.put(message)
         self._topic = address.topic
@@ -117,8 +118,13 @@ class MqttSource:
         if reason.is_failure:
             self.state = f"{self._where} refuses: {reason}"
             return
-        self.state = f"connected to {self._where}"
+        self.state = f"subscribes to {self._where}"
         client.subscribe(self._topic, qos=1)
+
+    def _subscribed(self, client: Any, data: Any, message: int, reasons: Any, properties: Any) -> None:
+        """From now on nothing is missed."""
+        refused = [reason for reason in reasons if reason.is_failure]
+        self.state = f"{self._where} refuses: {refused[0]}" if refused else f"connected to {self._where}"
 
     def _disconnected(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         if not self._closed and "refuses" not in self.state:
