@@ -80,6 +80,8 @@ def identify_and_write(
 ) -> Finished:
     """Identify, score, and write posterior, figures and report; choose the model's terms first, where it is to be."""
     if study.candidates is not None:
+        if method != METHODS[0]:
+            raise InputError(f"method is {method!r}, but terms are chosen by the default method; leave it out.")
         study = _with_terms(study, study.candidates, method, options, folder, console)
     outcome = run(
         study,

@@ -1,6 +1,6 @@
 """What the data say of a point: log densities of outputs, and the Gaussians that stand for them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -27,13 +27,20 @@ def compared(noise: object, value: Scalar) -> Scalar:
     return jnp.log(value) if isinstance(noise, NoiseValues) and noise.form.log else value
 
 
-def moments(model: Model, particle: Particle, sample: IntervalData, point: Float[Array, " component"]) -> Moments:
-    """Mean and variance of each output at a point, logarithms where the noise is relative."""
+def _outputs(
+    model: Model, particle: Particle, sample: IntervalData, point: Float[Array, " component"]
+) -> tuple[list[Scalar], dict[str, Any]]:
+    """The outputs at a point, logarithms where the noise is relative, and those that are distributions."""
     inputs = [values[0] for values in sample.inputs]
     highest = model.highest_derivatives(list(point), inputs, particle.parameters)
     outputs = model.measured(list(point), highest, inputs, particle.parameters)
-    mean = transformed(particle.noise, outputs, list(sample.outputs))
-    found = model.laws_at(list(point), highest, inputs, particle.parameters)
+    laws_there = model.laws_at(list(point), highest, inputs, particle.parameters)
+    return transformed(particle.noise, outputs, list(sample.outputs)), laws_there
+
+
+def moments(model: Model, particle: Particle, sample: IntervalData, point: Float[Array, " component"]) -> Moments:
+    """Mean and variance of each output at a point, logarithms where the noise is relative."""
+    mean, found = _outputs(model, particle, sample, point)
     variance = []
     for name, noise in zip(model.output_names, particle.noise, strict=True):
         if name in found:
@@ -46,11 +53,7 @@ def moments(model: Model, particle: Particle, sample: IntervalData, point: Float
 
 def log_density(model: Model, particle: Particle, sample: IntervalData, point: Float[Array, " component"]) -> Scalar:
     """Log density of the sample's outputs at a point; a missing one counts nothing."""
-    inputs = [values[0] for values in sample.inputs]
-    highest = model.highest_derivatives(list(point), inputs, particle.parameters)
-    outputs = model.measured(list(point), highest, inputs, particle.parameters)
-    predictions = transformed(particle.noise, outputs, list(sample.outputs))
-    found = model.laws_at(list(point), highest, inputs, particle.parameters)
+    predictions, found = _outputs(model, particle, sample, point)
     total: Scalar = jnp.zeros(())
     rows = zip(model.output_names, sample.outputs, predictions, particle.noise, strict=True)
     for name, observed, predicted, noise in rows:
